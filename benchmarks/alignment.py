@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.claims.common import algorithm_of, generator, inputs_of, slopes
 from benchmarks.claims.dilemma import DISCOUNT, GAME, GROUP, TURNS, family, played
+from benchmarks.claims.repeated import states
 from llm_marl_envs.envs.games.landscape import softmax
-from llm_marl_envs.envs.games.repeated import states
 from trainers.algorithms.advantage_alignment import past_advantages
 from trainers.batch.returns import discounted_returns
 

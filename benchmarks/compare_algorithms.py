@@ -16,7 +16,7 @@ one bed. The protocol of a cell:
 2. It is reported on the `train` task with fresh seeds.
 3. A run ends after the update that reaches the budget of tokens, all of them counted.
 
-`tabular` teaches softmax tables (`trainers/studies/tables.py`), `text` the embedded language model
+`tabular` teaches softmax tables (`tables.py`), `text` the embedded language model
 with the real trainer. One file of lines for each cell lies in `benchmarks/results/comparison`.
 """
 
@@ -109,8 +109,8 @@ def tabular_cells(beds: Sequence[str], methods: Sequence[str]) -> list[Cell]:
 
 def tabular(cell: Cell, part: str, rate: float, seeds: Sequence[int]) -> list[Line]:
     """Learn with these seeds; a tuning seed plays the `val` task of its number."""
+    from benchmarks.tables import Plan, args_for, bed_of, learn
     from trainers.algorithms import make_algorithm
-    from trainers.studies.tables import Plan, args_for, bed_of, learn
 
     method = METHODS[cell.about["method"]]
 

@@ -58,6 +58,7 @@ from benchmarks.claims.common import (
     tuned,
     update_of,
 )
+from benchmarks.tables import Tables
 from llm_marl_envs.core.environment import Outcome, TextParallelEnv
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.spaces import Message
@@ -68,7 +69,6 @@ from llm_marl_envs.play.rollout import rollout
 from trainers.algorithms import Algorithm
 from trainers.studies.credit_audit import AuditPlan, Stage, credit_audit
 from trainers.studies.credit_figures import PRICES, Priced
-from trainers.studies.tables import Tables
 
 FILE = Path(__file__).parent / "results" / "credit_prediction.json"
 WORDS = ("ape", "bee", "cow")

@@ -6,7 +6,7 @@
 Both arms are the preset `kuhn_poker_tiny`; `present` has no pool, so both seats always play with
 the present weights. A seed decides tasks, sampling and line-ups; the embedded model is one for all
 runs. Before the first update and after every `--every` updates the policy's table is scored
-(`trainers/studies/exploitability.py`).
+(`exploitability.py`).
 
 Criterion, written after the pilots on seed 0 and before the runs on seeds from 100 on:
 
@@ -38,9 +38,9 @@ from typing import Any
 import numpy as np
 from transformers import TrainerCallback
 
+from benchmarks.exploitability import kuhn_tables
 from benchmarks.resumable import options, run_overrides, runs_of, train_to_the_end
 from llm_marl_envs.measure.numbers.estimators import t_interval
-from trainers.studies.exploitability import kuhn_tables
 from trainers.train import build_trainer, model_path, read_run
 from trainers.trainer import MAGRPOTrainer
 

@@ -10,7 +10,7 @@ from typing import Any
 from latex2mathml.converter import convert
 
 from llm_marl_envs import spec
-from llm_marl_envs.core.options import Declared, declared, options_of
+from llm_marl_envs.core.options import Declared, declared, options_of, words
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 from llm_marl_envs.play.registry import load_entry_point
 
@@ -31,15 +31,14 @@ FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}` and `{{ refused }}`.
+    """Fill in `{{ metrics }}`, `{{ settings }}`, `{{ refused }}` and `{{ recipe NAME }}`.
 
     What stands between two lines of `$$` is a formula in LaTeX.
     """
     markdown = RECIPE.sub(lambda found: _recipe(found[1]), markdown)
-    if "{{ refused }}" in markdown:
-        markdown = markdown.replace("{{ refused }}", _refused())
-    if "{{ metrics }}" in markdown:
-        markdown = markdown.replace("{{ metrics }}", _metrics())
+    for name, table in (("metrics", _metrics), ("settings", _settings), ("refused", _refused)):
+        if f"{{{{ {name} }}}}" in markdown:
+            markdown = markdown.replace(f"{{{{ {name} }}}}", table())
     return FORMULA.sub(lambda found: _formula(found[1]), markdown)
 
 
@@ -108,9 +107,23 @@ def _recipe(name: str) -> str:
     return f"## What it sets\n\n{found.paper}. {own}\n\n{table}\n\n## Deviations\n\n{deviations}"
 
 
-def _refused() -> str:
-    from trainers.config import NOT_READ, SPLIT
+def _settings() -> str:
+    """What `MAGRPOConfig` adds to TRL's settings, or takes otherwise."""
+    from trainers.config import NOT_READ, MAGRPOConfig
+    from trainers.run_schema import fields_schema
 
-    rows = {"`loss_type: bnpo`": SPLIT, **{f"`{name}`": why for name, why in NOT_READ.items()}}
+    schema = fields_schema(MAGRPOConfig)["properties"]
+    rows = ["| setting | default | takes | what it is |", "|---|---|---|---|"]
+    for name in (name for name in MAGRPOConfig.__annotations__ if name not in NOT_READ):
+        default, about = getattr(MAGRPOConfig, name), schema[name].get("description", "")
+        rows.append(f"| `{name}` | `{default!r}` | {words(schema[name])} | {about} |")
+    return "\n".join(rows)
+
+
+def _refused() -> str:
+    from trainers.config import NOT_READ, REFUSED
+
+    rows = {f"`{name}: {value}`": why for (name, value), why in REFUSED.items()}
+    rows |= {f"`{name}`": why for name, why in NOT_READ.items()}
     lines = [f"| {name} | {reason} |" for name, reason in rows.items()]
     return "\n".join(["| setting | why, or what instead |", "|---|---|", *lines])

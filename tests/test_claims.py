@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from support.paths import ROOT
 
+from benchmarks.claims.repeated import dilemma_strategy, exact_gradient
 from llm_marl_envs import make
 from llm_marl_envs.envs.games.matrix_rules import GAMES
-from llm_marl_envs.envs.games.repeated import dilemma_strategy, exact_gradient
 from llm_marl_envs.envs.games.right_words import rights_of, score
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
@@ -255,7 +255,7 @@ def test_random_play_cooperates_together_in_a_quarter():
 
 
 def test_sampled_slopes_of_naive_learners_are_the_exact_gradient(common: Any):
-    """Many sampled groups at a fixed team, undiscounted; `games/repeated.py` has the exact one."""
+    """Many sampled groups at a fixed team, undiscounted; `repeated.py` has the exact one."""
     claim = module("dilemma")
     rng, game = np.random.default_rng(0), GAMES["prisoners_dilemma"]
     logits = rng.normal(0.0, 0.5, (2, 5, 2))

@@ -295,8 +295,8 @@ def test_the_tuned_game_is_another_table_with_the_same_landscape(comparison: Sim
 
 def test_methods_judged_side_by_side_keep_nothing(comparison: SimpleNamespace):
     """Else what one seed learns would depend on the others."""
+    from benchmarks.tables import Plan, args_for, bed_of, learn
     from trainers.algorithms import make_algorithm
-    from trainers.studies.tables import Plan, args_for, bed_of, learn
 
     def curves(method: Any, *, apart: bool) -> Any:
         def make(seed: int) -> Any:

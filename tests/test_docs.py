@@ -50,16 +50,29 @@ def test_the_site_builds_strictly_and_without_the_network(tmp_path: Path):
         assert about in html.unescape(shown), f"{example.name} is on no page"
 
 
-def test_the_refused_settings_are_refused():
-    """The page says of each what the configuration says of it."""
-    pytest.importorskip("trl")
-
+def filled(page: str) -> str:
+    """A page with what the hooks of the site fill in."""
     spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
     assert spec is not None
     assert spec.loader is not None
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
-    page = hooks.on_page_markdown((ROOT / "docs" / "howto" / "vllm.md").read_text())
+    return hooks.on_page_markdown((ROOT / "docs" / page).read_text())
+
+
+def test_the_settings_are_listed_with_what_they_take():
+    pytest.importorskip("trl")
+    page = filled("training_settings.md")
+    assert "| `num_generations` | `8` | a whole number, at least 2 | G: episodes" in page
+    assert "| `weights` | `None` | one of ('shared', 'adapters', 'separate') or None |" in page
+    assert "`top_p` |" not in page
+
+
+def test_the_refused_settings_are_refused():
+    """The page says of each what the configuration says of it."""
+    pytest.importorskip("trl")
+
+    page = filled("howto/vllm.md")
     page = page[page.index("## What else of TRL is refused") :]
     others: dict[str, Any] = {
         "top_entropy_quantile": 0.5,

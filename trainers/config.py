@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from typing import Any, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import torch
+from pydantic import Field
 from transformers.integrations.integration_utils import (
     INTEGRATION_TO_CALLBACK,
     get_available_reporting_integrations,
@@ -15,19 +15,21 @@ from transformers.integrations.integration_utils import (
 from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.core.checks import check_types, suggestion
-from llm_marl_envs.core.records import CHANCES
-from llm_marl_envs.play.rollout import CONTEXTS, Context
+from llm_marl_envs.core.options import Positive, Share, declared_fields
+from llm_marl_envs.core.records import Chance
+from llm_marl_envs.play.rollout import Context
 from trainers.algorithms import chosen_algorithm
-from trainers.algorithms.base import OPTIONS
-from trainers.batch.drift import TOKEN_MODES
-from trainers.batch.packing import ROW_LOSSES, TOKEN_LOSSES
+from trainers.algorithms.base import Baseline, Scale
+from trainers.batch.drift import TokenMode
+from trainers.batch.packing import Loss
 from trainers.batch.returns import make_returns, setting_of
 from trainers.engines.registry import engine_class
 from trainers.recipes import settle
 from trainers.schedules.schedules import make_schedules, settings_of
-from trainers.weights.team_model import WEIGHT_MODES, check_policy_names
+from trainers.weights.team_model import WeightMode, check_policy_names
 
-CREDITS = ("team", "own")
+AtLeastOne = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 NAMED = ("algorithm", "engine", "returns")
 """Settings that are a name, or a map of it (`name`) and of settings of its own."""
 BIASED = "training samples from the distribution that it scores, or the gradient is biased"
@@ -63,42 +65,25 @@ NOT_READ = {
     "bf16 on a GPU (a processor without AVX-512 is seven times slower in bf16)",
 }
 """Settings of TRL and transformers that stay at their defaults: why, or what to do instead."""
-REASONS = {
-    "bnpo": f" ('bnpo': {SPLIT})",
+REFUSED = {
+    ("loss_type", "bnpo"): SPLIT,
     **dict.fromkeys(
-        ("sequence_truncate", "sequence_mask"),
-        ": a row is all turns of an episode, and its ratio is the product over them",
+        (("vllm_importance_sampling_mode", f"sequence_{way}") for way in ("truncate", "mask")),
+        "a row is all turns of an episode, and its ratio is the product over them",
     ),
 }
-"""Values of TRL that are refused: why."""
-RANGES: dict[str, tuple[float, float]] = {
-    "num_generations": (2, math.inf),
-    "num_iterations": (1, math.inf),
-    "tasks_per_update": (1, math.inf),
-    "rows_per_micro_batch": (1, math.inf),
-    "sampling_batch_size": (1, math.inf),
-    "kept_rows_mb": (0, math.inf),
-    "rollout_chunks": (1, math.inf),
-    "max_completion_length": (1, math.inf),
-    "max_turns": (1, math.inf),
-    "max_update_tokens": (1, math.inf),
-    "max_tokens": (1, math.inf),
-    "eval_tasks": (1, math.inf),
-    "transcript_every": (0, math.inf),
-    "discount": (0, 1),
-    "max_failed_share": (0, 1),
-    "learning_rate": (0, math.inf),
-    "seed": (0, 2**32 - 1),
+"""Settings and values of TRL that are refused: why."""
+WORDS: dict[str, dict[bool, str]] = {
+    "save_strategy": {False: "no"},
+    "eval_strategy": {False: "no"},
+    "logging_strategy": {False: "no"},
+    "include_num_input_tokens_seen": {False: "no"},
+    "report_to": {False: "none"},
+    "scale_rewards": {False: "none", True: "group"},
 }
-"""Settings that are numbers -> lowest and highest value; infinity is none."""
-NO = {
-    "save_strategy": "no",
-    "eval_strategy": "no",
-    "logging_strategy": "no",
-    "include_num_input_tokens_seen": "no",
-    "report_to": "none",
-}
-"""Settings of which one value is the word no."""
+"""Settings that are words -> what true or false means: YAML reads a bare `no` as false."""
+RESUME = {"true": True, "yes": True, "false": None, "no": None, "": None, "none": None}
+"""`resume_from_checkpoint` as people write it; anything else is the path of a checkpoint."""
 LOGGER_PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
 """`report_to` -> its package, where that is called differently."""
 
@@ -123,33 +108,33 @@ class MAGRPOConfig(GRPOConfig):
     {name: hysteretic, weight: 0.2}; or a recipe, which sets more (trainers.recipes)."""
     recipe: str | None = None
     """The recipe that `algorithm` named, kept here; 'cory (modified)' where the run differs."""
-    num_generations: int = 8  # type: ignore[assignment]
-    """G: episodes of a task that are compared, at least 2."""
-    chance: str = "group"
+    num_generations: Annotated[int, Field(ge=2)] = 8  # type: ignore[assignment]
+    """G: episodes of a task that are compared."""
+    chance: Chance = "group"
     """Chance in an environment comes from the reset seed. 'group': the episodes of a task share it,
     so what is dealt to one is dealt to all; 'episode': each has its own, and a branch draws anew
     what is dealt after it. With a shared one an algorithm that looks at the best episode is less
     misled by luck."""
-    max_update_tokens: int | None = None
-    """Most tokens that an update may sample, at least 1: of all seats, frozen ones too, with every
+    max_update_tokens: AtLeastOne | None = None
+    """Most tokens that an update may sample: of all seats, frozen ones too, with every
     branch. A run whose longest episodes could exceed it is refused; None: no limit."""
-    max_tokens: int | None = None
-    """Tokens after which a run ends, at least 1: all that are sampled, of all seats and branches,
+    max_tokens: AtLeastOne | None = None
+    """Tokens after which a run ends: all that are sampled, of all seats and branches,
     since it began (`num_tokens` in the log). It ends after the update that reaches this; with
     `max_steps`, after whichever comes first. Alone it takes the place of `num_train_epochs`, and
     the learning rate must be constant, because nobody knows the number of updates. None: no
     limit."""
-    weights: str | None = None
+    weights: WeightMode | None = None
     """'shared' (one policy for all seats), 'adapters' (one LoRA adapter each) or 'separate' (one
     model each); None: adapters where a peft_config is given, else shared."""
     policies: dict[str, str] | None = None
     """agent -> policy name, where seats share one; None: each its own."""
     frozen: list[str] | None = None
     """Seats that play with the weights they began with, untrained."""
-    tasks_per_update: int = 4
-    """P: tasks of one update, over all processes; at least 1."""
-    rows_per_micro_batch: int = 32
-    """Most rows of one forward and backward pass, at least 1."""
+    tasks_per_update: AtLeastOne = 4
+    """P: tasks of one update, over all processes."""
+    rows_per_micro_batch: AtLeastOne = 32
+    """Most rows of one forward and backward pass."""
     engine: str | dict[str, Any] = "generate"
     """Who samples: 'generate' (transformers, the trainer's own weights), or a map of a name in
     trainers.engines and settings: {name: vllm, urls: ["http://localhost:8000"]}."""
@@ -157,28 +142,28 @@ class MAGRPOConfig(GRPOConfig):
     """Divide weights, gradients and optimiser state over the processes (FSDP2), for models that do
     not fit one device. The engine 'generate' puts all weights together on every process while it
     samples; a server does not need that."""
-    sampling_batch_size: int | None = None
-    """Most rows of one generate call, at least 1; None: all."""
+    sampling_batch_size: AtLeastOne | None = None
+    """Most rows of one generate call; None: all."""
     share_prompts: bool = True
     """Compute what rows begin with once, in sampling and in the update, and keep what a row has
     read for its next turn. False: every row whole, as often as it is read."""
-    kept_rows_mb: int = 512
-    """Most MiB of keys and values that the engine 'generate' keeps for next turns, at least 0."""
+    kept_rows_mb: Annotated[int, Field(ge=0)] = 512
+    """Most MiB of keys and values that the engine 'generate' keeps for next turns."""
     compare_sampling: bool = False
     """Compare the log-probs of 'generate', too, with the trainer's before each step; it takes one
     more forward pass. Other engines always are."""
-    rollout_chunks: int = 1
+    rollout_chunks: AtLeastOne = 1
     """Parts into which the episodes of an update are divided: one is sampled while the others'
-    programs run. Pays where both are slow. At least 1."""
-    discount: float = 1.0
-    """gamma of the returns, in [0, 1]; counts an agent's own actions, and turn k is not weighed by
+    programs run. Pays where both are slow."""
+    discount: Share = 1.0
+    """gamma of the returns; counts an agent's own actions, and turn k is not weighed by
     gamma^k (see trainers.algorithms.magrpo)."""
-    baseline: str = "leave_one_out"
+    baseline: Baseline = "leave_one_out"
     """What magrpo subtracts: 'leave_one_out' (the mean return of the group's other episodes, at
     every turn; no bias) or 'mean' (the paper's at first turns: the own episode is in the mean,
     which shrinks their gradient by (G - 1) / G and later turns' not, so that the sum over turns is
     not proportional to the gradient), 'none' (MAREINFORCE) or 'max' (MAREMAX)."""
-    credit: str = "team"
+    credit: Literal["team", "own"] = "team"
     """'team': every agent gets the mean reward of the turn; 'own': its own."""
     returns: str | dict[str, Any] = "discounted"
     """What a turn is credited with: 'discounted' (`credit`'s rewards to come, with `discount`) or,
@@ -190,30 +175,42 @@ class MAGRPOConfig(GRPOConfig):
     trainers.schedules.schedules."""
     context: Context = "append"
     """Chat of environments that send bare strings: 'append' or 'fresh'."""
-    max_turns: int | None = None
+    max_turns: AtLeastOne | None = None
     """Most turns per agent of an environment that does not say; sizes micro-batches where each turn
-    is a row of its own (context='fresh'). At least 1."""
-    policy_learning_rates: dict[str, float] | None = None
-    """policy -> learning rate, at least 0, where it differs."""
+    is a row of its own (context='fresh')."""
+    policy_learning_rates: dict[str, NotNegative] | None = None
+    """policy -> learning rate, where it differs."""
     shuffle_rewards: bool = False
     """A control: deal each group's rewards to its episodes at random."""
     random_partner: bool = False
     """A control: pay each trained seat what its text earns beside scripted experts of a convention
     drawn uniformly for each episode and seat. One turn, all at once."""
-    transcript_every: int = 10
+    transcript_every: Annotated[int, Field(ge=0)] = 10
     """Write sampled episodes every so many updates; 0: never."""
-    eval_tasks: int = 32
-    """Tasks of one evaluation during training, at least 1."""
-    max_failed_share: float = 0.05
-    """Largest share of episodes whose environment raised, in [0, 1], over the last 20 updates;
+    eval_tasks: AtLeastOne = 32
+    """Tasks of one evaluation during training."""
+    max_failed_share: Share = 0.05
+    """Largest share of episodes whose environment raised, over the last 20 updates;
     above it the run stops with a checkpoint. A single one is borne unless this is 0."""
+
+    # Settings of TRL that accept less here.
+    learning_rate: NotNegative = GRPOConfig.learning_rate
+    """Of every policy that `policy_learning_rates` does not name."""
+    num_iterations: AtLeastOne = GRPOConfig.num_iterations
+    """How often an update learns from its episodes."""
+    temperature: Positive = GRPOConfig.temperature
+    """Of sampling, in training and in evaluations."""
+    importance_sampling_level: Literal["token", "sequence"] = "token"  # type: ignore[assignment]
+    """What the ratio of new to old probability is taken over. See TRL."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = GRPOConfig.seed
+    """Of tasks, sampling, adapters and all else that is drawn."""
 
     # Defaults that differ from TRL's, with the reason.
     gradient_checkpointing: bool = False
     """It trades time for memory that small models do not need."""
-    loss_type: str = "dr_grpo"
+    loss_type: Loss = "dr_grpo"  # type: ignore[assignment]
     """The paper's sum over tokens, up to a constant. See TRL; 'bnpo' is refused."""
-    scale_rewards: str = "none"
+    scale_rewards: Scale = "none"  # type: ignore[assignment]
     """'none' or 'group'; the paper does not divide by a standard deviation."""
     logging_nan_inf_filter: bool = False
     """A NaN must be seen; it stops training here."""
@@ -221,13 +218,13 @@ class MAGRPOConfig(GRPOConfig):
     """1, as `top_k` is 0: log-probs are those of the untruncated distribution, so truncated
     sampling would bias the gradient."""
     top_k: int = 0
-    vllm_importance_sampling_mode: str = "token_truncate"
+    vllm_importance_sampling_mode: TokenMode = "token_truncate"  # type: ignore[assignment]
     """How an engine that is not exact is corrected for, per token: 'token_truncate' (ratios are at
     most `vllm_importance_sampling_clip_max`) or 'token_mask' (tokens beyond it count nothing). The
     'sequence_' modes of TRL are refused: a row is all turns of an episode, and its ratio a product
     over them."""
-    max_completion_length: int = 256  # type: ignore[assignment]
-    """Most tokens of one *turn*, at least 1; no None."""
+    max_completion_length: AtLeastOne = 256  # type: ignore[assignment]
+    """Most tokens of one *turn*; no None."""
     logging_steps: float = 1
     save_strategy: str = "no"
     report_to: str | list[str] | None = "none"
@@ -243,12 +240,12 @@ class MAGRPOConfig(GRPOConfig):
         settle(self, self._given)
         self._refuse_what_is_not_read()
         self._read_as_yaml_means()
-        hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}
-        check_types("", vars(self), hints)
+        self._check_declared()
         if self.bf16 is None and (self.use_cpu or not torch.cuda.is_available()):
             self.bf16 = False
-        self._check_ranges()
-        self._check_choices()
+        check_policy_names((self.policies or {}).values())  # before any model is loaded
+        engine_class(self.engine)
+        self.algorithm = chosen_algorithm(self.algorithm)
         self.returns = setting_of(make_returns(self.returns))
         self.schedules = settings_of(make_schedules(self.schedules))
         self._check_control()
@@ -293,10 +290,13 @@ class MAGRPOConfig(GRPOConfig):
         return False if self.shard_weights else None
 
     def _read_as_yaml_means(self) -> None:
-        """YAML reads a bare `no` as false; here it is one of the words."""
-        for name, word in NO.items():
-            if getattr(self, name) is False:
-                setattr(self, name, word)
+        """True and false as the words that they stand for."""
+        for name, words in WORDS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool):
+                setattr(self, name, words.get(value, value))
+        resume: Any = self.resume_from_checkpoint
+        self.resume_from_checkpoint = RESUME.get(str(resume).lower(), resume)
 
     def accumulate(self, micro_batches: int) -> None:
         """Set TRL's sizes: one update is one generation and one optimiser step."""
@@ -312,20 +312,15 @@ class MAGRPOConfig(GRPOConfig):
         self.model_init_kwargs = None
         return given
 
-    def _check_ranges(self) -> None:
-        rates = self.policy_learning_rates or {}
-        check_types("policy_learning_rates", rates, dict.fromkeys(rates, float))
-        each = {f"policy_learning_rates, {policy}": rate for policy, rate in rates.items()}
-        ranges = {**RANGES, **dict.fromkeys(each, RANGES["learning_rate"])}
-        for name, (low, high) in ranges.items():
-            value = each[name] if name in each else getattr(self, name)
-            if value is not None and not (low <= value <= high and value < math.inf):
-                expected = f"at least {low}" if high == math.inf else f"{low} to {high}"
-                raise ValueError(f"{name}={value!r}: expected {expected}")
+    def _check_declared(self) -> None:
+        """Ranges and choices as the fields declare them; of all others the type alone."""
+        declared = declared_fields(type(self))
+        declared(**{name: getattr(self, name) for name in declared.model_fields})
+        hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}
+        others = {name: hint for name, hint in hints.items() if name not in declared.model_fields}
+        check_types("", vars(self), others)
         if not self.output_dir:
             raise ValueError("output_dir is empty: expected a folder")
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
 
     def _check_after(self) -> None:
         """What can be checked once transformers has read JSON texts and names."""
@@ -369,28 +364,6 @@ class MAGRPOConfig(GRPOConfig):
                 "that it pays; leave it at 'discounted'"
             )
 
-    def _check_choices(self) -> None:
-        check_policy_names((self.policies or {}).values())  # before any model is loaded
-        if isinstance(self.scale_rewards, bool):  # as TRL takes it
-            self.scale_rewards = "group" if self.scale_rewards else "none"
-        self.algorithm = chosen_algorithm(self.algorithm)
-        engine_class(self.engine)
-        choices = {
-            "vllm_importance_sampling_mode": list(TOKEN_MODES),
-            "weights": [None, *WEIGHT_MODES],
-            "credit": list(CREDITS),
-            "chance": list(CHANCES),
-            "context": list(CONTEXTS),
-            **{option: list(values) for option, values in OPTIONS.items()},
-            "importance_sampling_level": ["token", "sequence"],
-            "loss_type": [*ROW_LOSSES, *TOKEN_LOSSES],
-        }
-        for name, accepted in choices.items():
-            value = getattr(self, name)
-            if value not in accepted:
-                reason = REASONS.get(value, "")
-                raise ValueError(f"{name}={value!r}: expected one of {accepted}{reason}")
-
     def _refuse_what_is_not_read(self) -> None:
         """A setting that would be ignored, or cannot be right here, is an error."""
         defaults = {f.name: f.default for f in dataclasses.fields(GRPOConfig)}
@@ -400,3 +373,6 @@ class MAGRPOConfig(GRPOConfig):
                 raise ValueError(
                     f"{name}={value!r} cannot be set here, leave it at {default!r}: {reason}"
                 )
+        for (name, value), reason in REFUSED.items():
+            if getattr(self, name) == value:
+                raise ValueError(f"{name}={value!r} cannot be set here: {reason}")

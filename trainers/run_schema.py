@@ -60,7 +60,7 @@ def run_schema() -> dict[str, Any]:
             "env_kwargs": {"type": "object"},
             "prompts": TEXTS,
             "eval_env_kwargs": {"type": "object"},
-            "lora": _fields(LoraConfig),
+            "lora": fields_schema(LoraConfig),
             "partners": TEXTS,
             "trainer": _trainer(),
         },
@@ -92,7 +92,7 @@ def _arguments(env_id: str) -> dict[str, Any]:
 
 def _trainer() -> dict[str, Any]:
     """The settings of the trainer, less those that are refused."""
-    found = _fields(MAGRPOConfig)
+    found = fields_schema(MAGRPOConfig)
     for name in NOT_READ:
         found["properties"].pop(name, None)
     named = {"enum": sorted([*ALGORITHMS.names(), *RECIPES.names()])}
@@ -101,9 +101,9 @@ def _trainer() -> dict[str, Any]:
     return found
 
 
-def _fields(config: type) -> dict[str, Any]:
+def fields_schema(config: type) -> dict[str, Any]:
     """The fields of a dataclass: their types where JSON has such, and what is written below."""
-    hints, written = get_type_hints(config), _written(config)
+    hints, written = get_type_hints(config, include_extras=True), _written(config)
     found = {}
     for one in dataclasses.fields(config):
         helped = written.get(one.name) or one.metadata.get("help")

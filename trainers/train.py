@@ -45,7 +45,8 @@ from llm_marl_envs.policies.named import Context, check_name, named_partners
 from trainers.config import NAMED, MAGRPOConfig
 from trainers.recipes import prepared
 from trainers.running.defaults import choices, chosen_before
-from trainers.running.run_folder import get_last
+from trainers.running.folder import TEAM, newest_checkpoint, step_of
+from trainers.running.resume import checkpoint_to_resume
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.imported import model_folder
 
@@ -258,27 +259,26 @@ def settled(
     env = make(run["env"], **(run.get("env_kwargs") or {}))
     _check_seats(run, args, env.possible_agents)
     models = models_of(run)
-    found = choices(
+    chosen = choices(
         given,
         [*dict.fromkeys(models.values())] if isinstance(models, dict) else [models],
         env,
         lora=run.get("lora") is not None,
         turns=getattr(env.unwrapped, "max_turns", None) or args.max_turns or 1,
     )
-    asked = to_resume(args.resume_from_checkpoint)
-    if asked or resume:
-        last = resume or get_last(Path(str(args.output_dir)))
-        before = Path(asked) if isinstance(asked, str) else last
-        found |= chosen_before(before, found) if before is not None else {}
-    for name, one in found.items():
-        given[name] = one.value
+    if resume is None:
+        resume = checkpoint_to_resume(Path(str(args.output_dir)), args.resume_from_checkpoint)
+    if resume is not None:
+        chosen |= chosen_before(resume, chosen)
+    for name, choice in chosen.items():
+        given[name] = choice.value
         if say:
-            print(f"{name} {one.value:g}: {one.why}")
+            print(f"{name} {choice.value:g}: {choice.why}")
     return {
         **{key: value for key, value in run.items() if key not in ("tiny", "warm_start")},
         "model": models,
         "trainer": given,
-        "chosen": {name: one.why for name, one in found.items()},
+        "chosen": {name: choice.why for name, choice in chosen.items()},
     }
 
 
@@ -363,7 +363,7 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
     run = settled(run, say=PartialState().is_main_process)
     trainer = build_trainer(run)
     args = trainer.args
-    resume = to_resume(args.resume_from_checkpoint)
+    resume = args.resume_from_checkpoint
     trainer.check_folder(resume)  # before the manifest is touched
     with recording(
         str(args.output_dir),
@@ -384,22 +384,17 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
     return trainer
 
 
-def to_resume(value: Any) -> Any:
-    """`resume_from_checkpoint` as people write it: True, None, or the path of a checkpoint."""
-    words = {"true": True, "yes": True, "false": None, "no": None, "": None, "none": None}
-    return words.get(str(value).lower(), value)
-
-
 def _stopped(trainer: MAGRPOTrainer, stop: KeyboardInterrupt) -> Stopped:
     """The same stop, which says at which update and what was kept."""
-    made, last = trainer.state.global_step, get_last(Path(str(trainer.args.output_dir)))
+    made = trainer.state.global_step
+    newest = newest_checkpoint(Path(str(trainer.args.output_dir)))
     said = f"stopped at update {made} of {trainer.state.max_steps}"
-    if last is None:
+    if newest is None:
         said += "; no checkpoint was written"
-    elif last.name != f"checkpoint-{made}":
-        said += f"; the newest checkpoint is {last.name}"
+    elif step_of(newest) != made:
+        said += f"; the newest checkpoint is {newest.name}"
     stopped = Stopped(said, signum=getattr(stop, "status", 128 + signal.SIGINT) - 128)
-    stopped.resumable = last is not None
+    stopped.resumable = newest is not None
     return stopped
 
 
@@ -429,7 +424,7 @@ def run_train(
             again = f"{command} --config {shlex.quote(str(config))} {' '.join(words)}"
             raise Stopped(f"{stop.said}; go on with: {again}", stop.status - 128) from stop
         raise
-    folder = Path(str(trainer.args.output_dir)) / "team"
+    folder = Path(str(trainer.args.output_dir)) / TEAM
     trainer.save_team(folder)
     if trainer.accelerator.is_main_process:
         print(f"team saved to {folder}")

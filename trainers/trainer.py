@@ -41,7 +41,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
 from peft import PeftConfig
 from torch.utils.data import DataLoader
-from transformers import ProgressCallback
+from transformers import ProgressCallback, TrainerState
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -101,19 +101,20 @@ from trainers.running.callbacks import (
 )
 from trainers.running.checkpoints import Checkpoints
 from trainers.running.clock import REST, Clock
-from trainers.running.costs import Costs, costs_of, update_costs
+from trainers.running.costs import Costs, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
+from trainers.running.folder import transcript
 from trainers.running.memory import bounded_by, peak_mib
 from trainers.running.processes import Processes
-from trainers.running.run_folder import (
-    Run,
+from trainers.running.resume import Run, decided
+from trainers.running.same_run import (
     environments_of,
     origin,
     sampled_by,
     settings_of,
     write_settings,
 )
-from trainers.running.transcripts import LogFile, write_update
+from trainers.running.transcripts import LogFile, write_group
 from trainers.weights.model_card import training_facts
 from trainers.weights.sharding import keep_parts
 from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
@@ -299,7 +300,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self._check_plan()
         # TRL's loss multiplies by the ratio only so; it never samples here.
         self.use_vllm = not self.engine.exact
-        self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
+        self.checkpoints = Checkpoints(self.args, self.accelerator)
         self.add_callback(self.interrupt)
         self.add_callback(AfterStep(self._after_step))
         self.add_callback(TokenBudget(lambda: self._spent))
@@ -418,9 +419,11 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
         self._log_update(groups, inputs.returns, begun)
-        if self.accelerator.is_main_process:
+        every = self.args.transcript_every
+        if self.accelerator.is_main_process and every and self._update % every == 0:
+            file = transcript(Path(str(self.args.output_dir)), "update", self._update)
             judged = advantages[0] * keep[0]
-            write_update(self.args, self._update, groups[0], judged, self.trained, self.team)
+            write_group(file, groups[0], judged, self.trained, self.team.tokenizers)
         return batches
 
     def _most_rows(self, rows: Sequence[Row]) -> dict[str, int]:
@@ -484,8 +487,8 @@ class MAGRPOTrainer(GRPOTrainer):
         drifts = measured(rows)
         self._note(logged(drifts))
         wrong = refusal(drifts, limits_of(self.team, remote=self.engine.remote))
-        told = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
-        self.processes.stop(EngineDriftError(told) if wrong else None)
+        message = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
+        self.processes.stop(EngineDriftError(message) if wrong else None)
         for batch in batches:
             if not self.engine.exact:
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
@@ -694,25 +697,30 @@ class MAGRPOTrainer(GRPOTrainer):
             ValueError: `output_dir` holds another run, or this one and nothing is resumed, or the
                 checkpoint is of a run with other settings; the message names what differs.
         """
-        with self.checkpoints.held(resume_from_checkpoint) as checkpoint:
-            ended = self.checkpoints.last_state(checkpoint)
-            if ended is not None:
-                self._load_from_checkpoint(str(checkpoint))
-                self.state = ended
-                # Every process counts the tokens of all; there may have been fewer of them then.
-                kept = self.checkpoints.read(str(checkpoint), rank=0)
-                self.costs = costs_of(kept)
-                self.algorithm.load_state_dict(kept["algorithm"])
-                return TrainOutput(ended.global_step, 0.0, {})
+        run = self.this_run()
+        with run.held(resume_from_checkpoint, self.accelerator) as checkpoint:
+            ended = checkpoint and self.checkpoints.ended(checkpoint, run.updates)
+            if ended:
+                return self._load_ended(str(checkpoint), ended)
             resume = None if checkpoint is None else str(checkpoint)
             try:
                 with self.interrupt.listening():
                     self._counted_at = time.perf_counter()
-                    ended = super().train(resume, trial, ignore_keys_for_eval)
+                    trained = super().train(resume, trial, ignore_keys_for_eval)
                     self._count_time()
-                    return ended
+                    return trained
             finally:
                 self.engine.close()
+
+    def _load_ended(self, checkpoint: str, state: TrainerState) -> TrainOutput:
+        """Have what a run that is over has learned."""
+        self._load_from_checkpoint(checkpoint)
+        self.state = state
+        # Every process counts the tokens of all; there may have been fewer of them then.
+        kept = self.checkpoints.read(checkpoint, rank=0)
+        self.costs = Costs(**kept["costs"])
+        self.algorithm.load_state_dict(kept["algorithm"])
+        return TrainOutput(state.global_step, 0.0, {})
 
     @property
     def stopped(self) -> bool:
@@ -733,7 +741,7 @@ class MAGRPOTrainer(GRPOTrainer):
             peft_config=self.peft_given,
             partners={
                 **self.partners,
-                **{f"pool, {name}": one for name, one in self.players.opponents.items()},
+                **{f"pool, {name}": policy for name, policy in self.players.opponents.items()},
             },
             args=self.args,
         )
@@ -746,7 +754,7 @@ class MAGRPOTrainer(GRPOTrainer):
         Raises:
             ValueError: the folder holds a run, or the checkpoint is of another one.
         """
-        return self.checkpoints.check(resume)
+        return decided(self.accelerator, lambda: self.this_run().check(resume))
 
     def save_team(self, folder: str | Path) -> None:
         """Write the team so that `load_team`, PEFT or Transformers can load it.
@@ -776,8 +784,8 @@ class MAGRPOTrainer(GRPOTrainer):
         """The engine's name, its version where it is known, the weights' dtype, its exactness."""
         dtype = next(self.team.module.parameters()).dtype
         software = {"software": self.engine.software} if self.engine.software else {}
-        told = {"dtype": str(dtype).removeprefix("torch."), **software}
-        return {"name": self.engine.name, "exact": self.engine.exact, **told}
+        about = {"dtype": str(dtype).removeprefix("torch."), **software}
+        return {"name": self.engine.name, "exact": self.engine.exact, **about}
 
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: Any = None
@@ -827,8 +835,7 @@ class MAGRPOTrainer(GRPOTrainer):
         if checkpoint is not None:
             state = self.checkpoints.read_on(checkpoint, self._own_state())
             self._go_on(state)
-            # Not in checkpoints of releases without pools.
-            self.players.restore(Path(checkpoint), state.get("pool", {}))
+            self.players.restore(Path(checkpoint), state["pool"])
 
     def _own_state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this process beside weights and optimiser."""
@@ -864,11 +871,9 @@ class MAGRPOTrainer(GRPOTrainer):
             self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]
-        self.costs = costs_of(state)
+        self.costs = Costs(**state["costs"])
         self.algorithm.load_state_dict(state["algorithm"])
-        # Not in checkpoints of releases that knew no failed episodes.
-        failures = state.get("failures", ())
-        self.failures.window = FailureWindow(tuple(tuple(one) for one in failures))
+        self.failures.window = FailureWindow(tuple(map(tuple, state["failures"])))
 
 
 def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None:

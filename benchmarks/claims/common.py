@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import Key, Tables, args_for
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request, Response, plain
 from llm_marl_envs.core.seeds import derive_seed, group_starts
@@ -31,7 +32,6 @@ from llm_marl_envs.play.rollout import rollout
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.experience.branching import grown
 from trainers.studies.credit_audit import AuditPlan, Stage
-from trainers.studies.tables import Key, Tables, args_for
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "claims"

@@ -5,7 +5,7 @@
 It is said of advantage alignment (2406.14662, 2511.19405).
 
 The iterated prisoner's dilemma of `matrix_game-v1`, ten turns. Policies are softmax tables over the
-last joint action (`games/repeated.py`), so values and best responses are exact. Compared are
+last joint action (`repeated.py`), so values and best responses are exact. Compared are
 `magrpo` with credit="own" (naive), `magrpo` with credit="team" (paid the sum) and
 `advantage_alignment` (aligned). It plays further endings, so that its updates sample 5.5 times as
 many actions; "aligned, as many actions" has groups of 6 in place of 32.
@@ -44,11 +44,11 @@ from benchmarks.claims.common import (
     slopes,
     taught,
 )
+from benchmarks.claims.repeated import best_response, dilemma_strategy, states
+from benchmarks.claims.repeated import returns as exact_returns
 from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, StopReason
 from llm_marl_envs.envs.games.landscape import NOISE, softmax
 from llm_marl_envs.envs.games.matrix_rules import GAMES
-from llm_marl_envs.envs.games.repeated import best_response, dilemma_strategy, states
-from llm_marl_envs.envs.games.repeated import returns as exact_returns
 from trainers.batch.returns import discounted_returns
 
 GAME = GAMES["prisoners_dilemma"]

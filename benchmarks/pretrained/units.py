@@ -28,8 +28,8 @@ from benchmarks.pretrained.sets import (
 from llm_marl_envs import make
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.policies.named import Context, Sampling, named_team
+from trainers.running.folder import newest_checkpoint
 from trainers.running.memory import peak_mib
-from trainers.running.run_folder import get_last
 from trainers.train import build_trainer, model_path, read_run, settled
 from trainers.weights.imported import model_folder, sha256
 from trainers.weights.warm_start import WarmStart, warm_started
@@ -187,12 +187,12 @@ def _trained(name: str, base: str, seed: int, overrides: list[str]) -> Result:
         "transcript_every=0",
         *overrides,
     ]
-    if get_last(folder) is not None:
+    if newest_checkpoint(folder) is not None:
         changes.append("resume_from_checkpoint=true")
 
     def make_it() -> Result:
         trainer = build_trainer(settled(read_run(PRESET, changes)))
-        trainer.train(get_last(folder) is not None)
+        trainer.train(newest_checkpoint(folder) is not None)
         if trainer.stopped:
             raise SystemExit(f"{name}: stopped; call again to go on")
         trainer.save_team(folder / "team")

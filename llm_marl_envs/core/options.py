@@ -14,10 +14,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.tasks import SPLITS, Row, Task, TaskSource, open_tasks
@@ -76,6 +86,22 @@ class Options(BaseModel):
     def changed(self, **changes: Any) -> Self:
         """The same with other values; errors as of the class."""
         return type(self)(**{**self.model_dump(), **changes})
+
+
+@cache
+def declared_fields(config: type) -> type[Options]:
+    """The fields of a dataclass whose types hold a range or choices (`Annotated`, `Literal`).
+
+    To make one of values checks them; a dataclass that derives from another library's checks
+    itself so.
+    """
+    hints = get_type_hints(config, include_extras=True)
+    fields: dict[str, Any] = {k: (hint, ...) for k, hint in hints.items() if _limits(hint)}
+    return create_model(config.__name__, __base__=Options, **fields)
+
+
+def _limits(hint: Any) -> bool:
+    return get_origin(hint) in (Annotated, Literal) or any(map(_limits, get_args(hint)))
 
 
 def name_and_options(what: str, chosen: Any) -> tuple[str, dict[str, Any]]:

@@ -22,7 +22,6 @@ from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import finite
 
 Chance = Literal["group", "episode"]
-CHANCES = ("group", "episode")
 """Whether the episodes of a group share what chance deals (one reset seed), or each has its own."""
 TRANSCRIPT_VERSION = 1
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

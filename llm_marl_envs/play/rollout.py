@@ -15,7 +15,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pettingzoo import AECEnv
 
@@ -43,7 +43,7 @@ from llm_marl_envs.policies.base import Team, ask, check_team
 from llm_marl_envs.sandbox import SandboxError
 
 Context = Literal["append", "fresh"]
-CONTEXTS = ("append", "fresh")
+CONTEXTS = get_args(Context)
 NEWLINES = ("\n", "\r")
 LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""

@@ -26,7 +26,7 @@ from support.models import make_trainer, weights
 from support.process_cases import MODES, Uneven
 from transformers import TrainerCallback
 
-from trainers.running.checkpoints import STAGING
+from trainers.running.folder import STAGING
 
 
 class Diary(TrainerCallback):

@@ -27,7 +27,7 @@ from torch.distributed.tensor import DTensor
 
 from llm_marl_envs.core.environment import Outcome
 from trainers.batch import prefixes
-from trainers.running import checkpoints
+from trainers.running import resume as resumption
 from trainers.schedules.schedules import TaskSchedule
 
 
@@ -205,7 +205,7 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
     directory = folder / name.replace("resumed", "saving")
     if name == "own folders":
         directory = folder / f"{name} {os.environ.get('RANK')}"
-        checkpoints.SECONDS_TO_SEE = 1
+        resumption.SECONDS_TO_SEE = 1
     stub = None
     if "engine" in changes:
         stub = StubEngine(own_base(folder))  # that this process alone knows

@@ -16,11 +16,12 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs import make
 from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.core.options import declared_fields
 from llm_marl_envs.core.records import read_jsonl
 from llm_marl_envs.measure.numbers.lookup import logged
 from llm_marl_envs.policies import ScriptedPolicy
 from trainers.batch.packing import pack_rows
-from trainers.config import RANGES, MAGRPOConfig
+from trainers.config import MAGRPOConfig
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.team_files import load_team, read_team_file
 from trainers.weights.tiny import build_model, build_tokenizer
@@ -397,20 +398,19 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"load_best_model_at_end": True}, "cannot be set here"),
         ({"fp16": True}, "AVX-512"),
         ({"pad_to_multiple_of": 8}, "cannot be set here"),
-        ({"max_turns": 0}, "max_turns=0: expected at least 1"),
-        ({"sampling_batch_size": 0}, "sampling_batch_size=0: expected at least 1"),
+        ({"max_turns": 0}, "max_turns=0: .*at least 1"),
+        ({"sampling_batch_size": 0}, "sampling_batch_size=0: .*at least 1"),
         ({"temperature": float("nan")}, "temperature=nan"),
-        ({"learning_rate": float("inf")}, "learning_rate=inf: expected at least 0"),
-        ({"max_failed_share": float("nan")}, "max_failed_share=nan: expected 0 to 1"),
-        ({"policy_learning_rates": {"a": -1.0}}, "policy_learning_rates, a=-1.0: expected at le"),
-        ({"seed": 2**32}, "expected 0 to 4294967295"),
+        ({"learning_rate": float("inf")}, "learning_rate=inf: .*at least 0"),
+        ({"max_failed_share": float("nan")}, "max_failed_share=nan: .*0 to 1"),
+        ({"policy_learning_rates": {"a": -1.0}}, "policy_learning_rates={'a': -1.0}"),
+        ({"seed": 2**32}, "seed=.* 0 to 4294967295"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(
     tmp_path: Path, changes: dict[str, Any], words: str
 ):
-    error = TypeError if changes == {"baseline": None} else ValueError
-    with pytest.raises(error, match=words.replace("(", r"\(")):
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         settings(tmp_path, **changes)
 
 
@@ -423,16 +423,16 @@ def test_every_number_of_ours_has_a_range():
         if field.name not in theirs
         and {int, float} & {hints[field.name], *get_args(hints[field.name])}
     }
-    assert {"discount", "max_turns"} <= numbers <= set(RANGES)
+    assert {"discount", "max_turns"} <= numbers <= {*declared_fields(MAGRPOConfig).model_fields}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"num_generations": None}, "num_generations=None: expected a whole number"),
-        ({"policy_learning_rates": {"a": "1"}}, "policy_learning_rates: a='1': expected a number"),
-        ({"discount": "0.9"}, "discount='0.9': expected a number, without quotes, got str"),
-        ({"learning_rate": "abc"}, "learning_rate='abc': expected a number, got str"),
+        ({"policy_learning_rates": {"a": "1"}}, "policy_learning_rates={'a': '1'}: expected a map"),
+        ({"discount": "0.9"}, "discount='0.9': expected a number, .*without quotes"),
+        ({"learning_rate": "abc"}, "learning_rate='abc': expected a number"),
         ({"num_generations": True}, "num_generations=True: expected a whole number"),
         ({"frozen": "left_0"}, "frozen='left_0': expected a list or nothing"),
         ({"use_cpu": "yes"}, "use_cpu='yes': expected true or false"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from typing import get_args
 
 import transformers
 import trl
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from trainers.batch.packing import ROW_LOSSES, TOKEN_LOSSES
+from trainers.batch.packing import Loss
 from trainers.trainer import MAGRPOTrainer
 
 OVERRIDDEN = (
@@ -64,7 +65,7 @@ def test_the_loss_reads_the_keys_we_write_and_divides_as_we_undo():
     for key in ("tool_mask", "old_per_token_logps", "ref_per_token_logps"):
         assert f'"{key}"' in loss, f"TRL's loss no longer reads {key}"
     assert "if advantages.dim() == 1" in loss, "advantages of shape (B, T) are no longer accepted"
-    for name in (*ROW_LOSSES, *TOKEN_LOSSES):
+    for name in get_args(Loss):
         assert f'"{name}"' in loss, f"TRL dropped the loss {name}"
     assert "per_token_loss.size(0) * self.max_completion_length" in loss, "dr_grpo divides anew"
     assert "self.current_gradient_accumulation_steps" in loss, "TRL no longer averages over steps"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -29,9 +29,11 @@ from trainers.weights.team_model import TeamModel
 # Largest difference of returns that counts as none, as a share of everything that an episode paid:
 # far above the error of a sum in float64, far below a difference that means something.
 ROUNDING = 1e-12
+Baseline = Literal["leave_one_out", "mean", "none", "max"]
+Scale = Literal["none", "group"]
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "baseline": ("leave_one_out", "mean", "none", "max"),
-    "scale_rewards": ("none", "group"),
+    "baseline": get_args(Baseline),
+    "scale_rewards": get_args(Scale),
 }
 """Settings that only some algorithms read -> their values; every algorithm bears the first."""
 

@@ -20,7 +20,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ import torch
 OLD = "old_per_token_logps"
 """TRL's key of the trainer's own log-probs."""
 MASK = "token_mask"
-TOKEN_MODES = ("token_truncate", MASK)
+TokenMode = Literal["token_truncate", "token_mask"]
 """TRL's names of corrections that look at one token at a time."""
 
 

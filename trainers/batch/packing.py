@@ -15,7 +15,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -23,9 +23,9 @@ from trl.trainer.utils import pad
 
 from llm_marl_envs.core.records import Episode, EpisodeGroup, Turn
 
-# Losses that TRL divides by the rows of the micro-batch, and by `num_items_in_batch`.
-ROW_LOSSES = ("grpo", "dr_grpo", "luspo", "sapo")
-TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+RowLoss = Literal["grpo", "dr_grpo", "luspo", "sapo"]
+"""Losses that TRL divides by the rows of the micro-batch; the others, by `num_items_in_batch`."""
+Loss = Literal[RowLoss, "dapo", "cispo", "vespo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class LossScale:
 
 def scale_of(loss_type: str) -> LossScale:
     """How a loss of TRL is scaled."""
-    return LossScale(by_rows=loss_type in ROW_LOSSES, planned=loss_type == "dr_grpo")
+    return LossScale(by_rows=loss_type in get_args(RowLoss), planned=loss_type == "dr_grpo")
 
 
 # Padding is masked everywhere, so any id that every vocabulary has will do.

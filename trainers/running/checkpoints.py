@@ -1,123 +1,60 @@
-"""Checkpoints of a team: complete or absent, and resumed bit for bit.
+"""Checkpoints of a team: complete or absent, written aside and renamed, read back bit for bit.
 
-A checkpoint is a folder that `load_team` can load, plus optimiser, scheduler, random states, the
-position inside the rollout buffer (without it `num_iterations > 1` would resume differently) and
-the algorithm's state. What is in them is the trainer's; how they are written, and who may, is here.
+A checkpoint is a folder that `load_team` can load, plus the settings of the run (`same_run.py`),
+optimiser, scheduler, random states, past selves, and what each process keeps: the position inside
+the rollout buffer (without it `num_iterations > 1` would resume differently), the algorithm's
+state, costs and failed episodes. `MAGRPOTrainer._own_state` lists the latter, `_go_on` takes it
+back. Whether a run may go on from a checkpoint is decided before, in `resume.py`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import rotate_checkpoints
 
 from trainers.config import MAGRPOConfig
-from trainers.running.costs import costs_of
-from trainers.running.run_folder import SETTINGS_FILE, BusyError, Run, alone, write_settings
+from trainers.running.costs import Costs
+from trainers.running.folder import STAGING, checkpoint_after
 
 STATE_FILE = "magrpo_state_{rank}.pt"
-STAGING = ".partial-checkpoint"
-SECONDS_TO_SEE = 10
 
 
 class Checkpoints:
-    """The folder of a run while a trainer works in it.
+    """Writes and reads a run's checkpoints; every process calls it at the same time.
 
     Attributes:
         staging: the folder in which a checkpoint is being written; None while none is.
     """
 
-    def __init__(
-        self, args: MAGRPOConfig, accelerator: Accelerator, this_run: Callable[[], Run]
-    ) -> None:
+    def __init__(self, args: MAGRPOConfig, accelerator: Accelerator) -> None:
         self.args = args
         self.accelerator = accelerator
-        self.this_run = this_run
         self.staging: str | None = None
 
-    def check(self, resume: Any) -> Path | None:
-        """Whether `train(resume)` may begin; the checkpoint that it would go on from.
-
-        Raises:
-            ValueError: the folder holds a run, or the checkpoint is of another one.
-        """
-        return self._decided(lambda: self.this_run().check(resume))
-
-    @contextmanager
-    def held(self, resume: Any) -> Iterator[Path | None]:
-        """Hold the run's folder while the block runs; yields the checkpoint to go on from.
-
-        Raises:
-            ValueError: as `check`; another process trains there; one of this run does not see it.
-        """
-        with ExitStack() as held:
-
-            def begin() -> Path | None:
-                run = self.this_run()
-                checkpoint = run.check(resume)
-                held.enter_context(alone(run.folder))
-                write_settings(run.folder, run.settings)
-                return checkpoint
-
-            checkpoint = self._decided(begin)
-            self._see(Path(str(self.args.output_dir)) / SETTINGS_FILE)
-            yield checkpoint
-
-    def _see(self, file: Path) -> None:
-        """Every process must see what the main one wrote, or a checkpoint would be in parts."""
-        for _ in range(SECONDS_TO_SEE):  # a network's file system may be late
-            if file.is_file():
-                break
-            time.sleep(1)
-        blind = [] if file.is_file() else [self.args.process_index]
-        if self.args.world_size > 1:
-            blind = gather_object(blind)
-        if blind:
-            raise ValueError(
-                f"processes {blind} do not see {file.absolute()}: every node must see output_dir "
-                "under the same path; choose a folder of a file system that they share"
-            )
-
-    def _decided(self, decide: Callable[[], Path | None]) -> Path | None:
-        """What the main process decides; its refusal is everybody's."""
-        said: list[Any] = [None, None]
-        if self.accelerator.is_main_process:
-            try:
-                said[0] = decide()
-            except BusyError as error:
-                said[1] = ValueError(str(error))
-            except (ValueError, OSError) as error:
-                said[1] = error
-        if self.args.world_size > 1:
-            broadcast_object_list(said)
-        if said[1] is not None:
-            raise said[1]
-        return said[0]
-
-    def last_state(self, checkpoint: Path | None) -> TrainerState | None:
-        """The state of a checkpoint of a run that is over; None if there is something to train.
+    def ended(self, checkpoint: Path, updates: int) -> TrainerState | None:
+        """The state of a run that is over; None if there is something to train.
 
         Transformers would take one more step, because it looks for the end only after a step.
+
+        Args:
+            checkpoint: of the run.
+            updates: that are planned.
         """
-        if checkpoint is None:
-            return None
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        over = state.global_step >= self.this_run().updates
+        over = state.global_step >= updates
         if not over and self.args.max_tokens is not None:
             kept = self.read(checkpoint, rank=0)
             between = kept["buffer"] is None  # all of the last rollout was learned from
-            over = between and costs_of(kept).tokens >= self.args.max_tokens
+            over = between and Costs(**kept["costs"]).tokens >= self.args.max_tokens
         return state if over else None
 
     def write(
@@ -133,7 +70,7 @@ class Checkpoints:
         it. Afterwards `state` names the best checkpoint by its final place.
         """
         main, staging = self.accelerator.is_main_process, run_dir / STAGING
-        name = f"checkpoint-{state.global_step}"
+        staged = checkpoint_after(staging, state.global_step)
         self.staging = str(staging)
         if main:
             shutil.rmtree(staging, ignore_errors=True)
@@ -141,10 +78,10 @@ class Checkpoints:
         try:
             write()
             self._name_best(run_dir, state)
-            torch.save(own(), staging / name / STATE_FILE.format(rank=self.args.process_index))
+            torch.save(own(), staged / STATE_FILE.format(rank=self.args.process_index))
             self.accelerator.wait_for_everyone()
             if main:
-                _publish(staging / name, run_dir / name)
+                _publish(staged, run_dir / staged.name)
         finally:
             self.staging = None
             if main:  # the others may still be writing, or be done
@@ -162,12 +99,12 @@ class Checkpoints:
     def _name_best(self, run_dir: Path, state: TrainerState) -> None:
         """Let the state name the best checkpoint by its final place, not by the staging folder."""
         best = state.best_global_step
-        path = run_dir / f"checkpoint-{best}"
+        path = checkpoint_after(run_dir, best or 0)
         if best and (best == state.global_step or path.is_dir()):
             state.best_model_checkpoint = str(path)
         if self.args.should_save:
-            name = f"checkpoint-{state.global_step}"
-            state.save_to_json(str(run_dir / STAGING / name / TRAINER_STATE_NAME))
+            staged = checkpoint_after(run_dir / STAGING, state.global_step)
+            state.save_to_json(str(staged / TRAINER_STATE_NAME))
 
     def read(self, checkpoint: str | Path, rank: int) -> dict[str, Any]:
         """What one process kept beside weights and optimiser.

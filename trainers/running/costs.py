@@ -23,7 +23,7 @@ NAMES = {"tokens": "num_tokens", "prompt_tokens": "num_prompt_tokens"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Counts; all but `tokens` may be None: the run began with a release that did not count it.
+    """Counts; those of calls are None where records hold no steps, which `rollout` did not write.
 
     Attributes:
         tokens: sampled by local models in whichever seat: trained ones, frozen ones, partners;
@@ -41,13 +41,13 @@ class Costs:
     """
 
     tokens: int = 0
-    prompt_tokens: int | None = 0
-    new_prompt_tokens: int | None = 0
+    prompt_tokens: int = 0
+    new_prompt_tokens: int = 0
     calls: int | None = 0
     replayed_calls: int | None = 0
-    critic_tokens: int | None = 0
-    updates: int | None = 0
-    seconds: float | None = 0.0
+    critic_tokens: int = 0
+    updates: int = 0
+    seconds: float = 0.0
 
     def plus(self, more: Costs) -> Costs:
         """The sum; what either does not know stays unknown."""
@@ -62,15 +62,6 @@ class Costs:
         """Name in the log -> count, for those that are known."""
         known = {name: value for name, value in asdict(self).items() if value is not None}
         return {NAMES.get(name, f"cost/{name}"): float(value) for name, value in known.items()}
-
-
-def costs_of(state: Mapping[str, Any]) -> Costs:
-    """The costs that a checkpoint keeps; older ones have two of them, or one."""
-    if "costs" in state:
-        return Costs(**state["costs"])
-    found: dict[str, Any] = dict.fromkeys(one.name for one in fields(Costs))
-    found |= {"tokens": state["sampled_tokens"], "prompt_tokens": state.get("prompt_tokens")}
-    return Costs(**found)
 
 
 def update_costs(

@@ -21,7 +21,7 @@ from transformers import AutoConfig, GenerationConfig
 
 from llm_marl_envs.measure.numbers.format import number, whole
 from trainers.running.memory import MIB
-from trainers.running.run_folder import recorded
+from trainers.running.same_run import recorded_settings
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.team_files import load_tokenizer
 
@@ -55,21 +55,21 @@ def choices(
         lora: whether adapters are trained.
         turns: most turns of one agent.
     """
-    found = {}
+    chosen = {}
     if "temperature" not in given:
-        found["temperature"] = _temperature(models)
+        chosen["temperature"] = _temperature(models)
     if "learning_rate" not in given:
         what = "LoRA adapters" if lora else "all weights"
-        found["learning_rate"] = Choice(RATES[what], what)
+        chosen["learning_rate"] = Choice(RATES[what], what)
     if "rows_per_micro_batch" not in given:
-        found["rows_per_micro_batch"] = _rows(given, models, env, turns)
-    return found
+        chosen["rows_per_micro_batch"] = _rows(given, models, env, turns)
+    return chosen
 
 
-def chosen_before(folder: Path, names: Iterable[str]) -> dict[str, Choice]:
-    """What the run of a folder or checkpoint has: it keeps that, whatever memory is free now."""
-    had = (recorded(folder) or {}).get("trainer", {})
-    return {name: Choice(had[name], "as before") for name in names if name in had}
+def chosen_before(checkpoint: Path, names: Iterable[str]) -> dict[str, Choice]:
+    """What the run of a checkpoint has: it keeps that, whatever memory is free now."""
+    trainer = recorded_settings(checkpoint)["trainer"]
+    return {name: Choice(trainer[name], "as before") for name in names if name in trainer}
 
 
 def bytes_per_token(config: Any) -> int:
@@ -122,8 +122,8 @@ def _longest_prompt(model: str, env: Any) -> int:
         return 0
     chat = ChatTemplate(load_tokenizer(model))
     tasks = (inner.source[i] for i in range(min(LOOKED_AT, len(inner.source))))
-    told = (said for task in tasks for said in inner.first_words(task).values())
-    return max(len(chat.opening(said)) for said in told)
+    openings = (said for task in tasks for said in inner.first_words(task).values())
+    return max(len(chat.opening(said)) for said in openings)
 
 
 def _heard(env: Any, turns: int) -> int:

@@ -15,7 +15,7 @@ from llm_marl_envs.core.records import Episode, countable, write_jsonl
 from llm_marl_envs.play.branches import NotReplayableError
 from llm_marl_envs.play.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from trainers.config import MAGRPOConfig
-from trainers.running.transcripts import TRANSCRIPTS
+from trainers.running.folder import transcript
 
 FAILURE_WINDOW = 20
 """Updates over which failed episodes are counted."""
@@ -78,15 +78,15 @@ class FailedEpisodes:
         failed = [episode for episode in episodes if episode.failed]
         window = self.window.after(episodes)
         if failed:
-            told = f"update {update}: {len(failed)} of {len(episodes)} episodes failed"
-            told = f"{told} ({self._keep(failed, f'{update:06d}')})"
+            message = f"update {update}: {len(failed)} of {len(episodes)} episodes failed"
+            message = f"{message} ({self._keep(failed, 'failed', update)})"
             if update == 0:
-                told = f"{told}; an environment that fails in the first update stops the run"
-                raise _first_error(failures, failed[0], told)
+                message = f"{message}; an environment that fails in the first update stops the run"
+                raise _first_error(failures, failed[0], message)
             if window.exceeds(self.args.max_failed_share):
                 self.save()
-                raise EpisodesFailedError(self._too_many(window, told))
-            self._warn(f"{told}; training goes on with the others")
+                raise EpisodesFailedError(self._too_many(window, message))
+            self._warn(f"{message}; training goes on with the others")
         self.window = window
 
     def after_evaluation(
@@ -100,15 +100,15 @@ class FailedEpisodes:
         """
         if not failed:
             return
-        told = f"{len(failed)} of {played} episodes of the evaluation failed"
-        told = f"{told} ({self._keep(failed, f'eval-{update:06d}')})"
+        message = f"{len(failed)} of {played} episodes of the evaluation failed"
+        message = f"{message} ({self._keep(failed, 'failed-eval', update)})"
         if len(failed) == played:
             self.save()
-            raise _first_error(failures, failed[0], told)
+            raise _first_error(failures, failed[0], message)
         if not all(map(countable, failed)):
             self.save()
             failures.refuse_uncounted(failed)
-        self._warn(f"{told}; its means count them at the smallest return of the environment")
+        self._warn(f"{message}; its means count them at the smallest return of the environment")
 
     def not_replayed(self, update: int, env: str, error: Exception | None) -> Exception | None:
         """Save, because a record could not be played again on some process; what to raise then.
@@ -119,39 +119,39 @@ class FailedEpisodes:
         saved = self.save()
         if error is None:
             return None
-        told = f"update {update}, environment {env}: {error}. "
+        message = f"update {update}, environment {env}: {error}. "
         if saved:
-            told += f"A checkpoint of before this update is in {self.args.output_dir}: mend the "
-            told += "environment, so that reset seed and actions decide alone, and resume. "
-        told += "An algorithm that plays no branches, such as 'magrpo', does not ask for this"
-        stop = NotReplayableError(told)
+            message += f"A checkpoint of before this update is in {self.args.output_dir}: mend the "
+            message += "environment, so that reset seed and actions decide alone, and resume. "
+        message += "An algorithm that plays no branches, such as 'magrpo', does not ask for this"
+        stop = NotReplayableError(message)
         stop.__cause__ = error
         return stop
 
-    def _keep(self, failed: Sequence[Episode], of: str) -> Path:
+    def _keep(self, failed: Sequence[Episode], kind: str, update: int) -> Path:
         """Write failed episodes, as far as they came and with their tracebacks."""
-        path = Path(str(self.args.output_dir)) / TRANSCRIPTS / f"failed-{of}.jsonl"
+        path = transcript(Path(str(self.args.output_dir)), kind, update)
         if self.main:
             write_jsonl(path, failed)
         return path
 
-    def _warn(self, told: str) -> None:
+    def _warn(self, message: str) -> None:
         if self.main:
-            warnings.warn(told, stacklevel=4)
+            warnings.warn(message, stacklevel=4)
 
-    def _too_many(self, window: FailureWindow, told: str) -> str:
+    def _too_many(self, window: FailureWindow, message: str) -> str:
         failed, played, first = window.totals()
         return (
-            f"{told}. In the last {len(window.updates)} updates {failed} of {played} did, more "
+            f"{message}. In the last {len(window.updates)} updates {failed} of {played} did, more "
             f"than max_failed_share={self.args.max_failed_share}. A checkpoint of before this "
             f"update is in {self.args.output_dir}: mend the environment, or raise "
             f"max_failed_share, and resume. The first: {first}"
         )
 
 
-def _first_error(failures: Failures, first: Episode, told: str) -> Exception:
+def _first_error(failures: Failures, first: Episode, message: str) -> Exception:
     """What an environment raised, with a note; if on another process, an error that says it."""
     if failures.first is None:
-        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
-    failures.first.add_note(f"{told}. The first: {failure_name(first)}")
+        return EpisodesFailedError(f"{message}. The first: {failure_of(first)}")
+    failures.first.add_note(f"{message}. The first: {failure_name(first)}")
     return failures.first

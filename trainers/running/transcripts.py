@@ -23,26 +23,9 @@ from transformers import TrainerCallback
 
 from llm_marl_envs.core.records import EpisodeGroup, Turn, episode_to_dict
 from llm_marl_envs.files.atomic import replacing
-from trainers.config import MAGRPOConfig
-from trainers.weights.team_model import TeamModel
+from trainers.running.folder import LOG_FILE
 
-LOG_FILE = "log.jsonl"
-TRANSCRIPTS = "transcripts"
 REPLACEMENT = "\ufffd"
-
-
-def write_update(
-    args: MAGRPOConfig,
-    update: int,
-    group: EpisodeGroup,
-    advantages: np.ndarray,
-    agents: Sequence[str],
-    team: TeamModel,
-) -> None:
-    """Write a group of every `transcript_every`-th update; the rest as in `write_group`."""
-    if args.transcript_every and update % args.transcript_every == 0:
-        path = Path(str(args.output_dir)) / TRANSCRIPTS / f"update-{update:06d}.jsonl"
-        write_group(path, group, advantages, agents, team.tokenizers)
 
 
 def write_group(
@@ -88,15 +71,15 @@ def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
     """
     texts: list[str] = []
     # Decoded from a few ids before, since some tokenizers drop the space before a first word.
-    start, read = 0, 0
+    start, whole = 0, 0
     for end in range(1, len(ids) + 1):
-        known = tokenizer.decode(ids[start:read])
+        known = tokenizer.decode(ids[start:whole])
         text = tokenizer.decode(ids[start:end])
         if text.endswith(REPLACEMENT) and end < len(ids):
             texts.append("")
         else:
             texts.append(text[len(known) :])
-            start, read = read, end
+            start, whole = whole, end
     return texts
 
 

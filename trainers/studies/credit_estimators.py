@@ -17,11 +17,15 @@ import numpy as np
 from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.records import EpisodeGroup
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, Algorithm, make_algorithm
-from trainers.algorithms.base import Form, in_turn
+from trainers.algorithms.base import Baseline, Form, in_turn
 from trainers.algorithms.central_critic import CentralCritic
 from trainers.config import MAGRPOConfig
 
-BASELINES = {f"magrpo_{name}": name for name in ("mean", "none", "max")}
+BASELINES: Mapping[str, Baseline] = {
+    "magrpo_mean": "mean",
+    "magrpo_none": "none",
+    "magrpo_max": "max",
+}
 """Estimator -> the baseline of `magrpo` that it is."""
 SEATS = ("rae", "marshal")
 """Algorithms that are told that every seat has a role of its own."""

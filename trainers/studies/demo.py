@@ -43,8 +43,8 @@ from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
 from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 from llm_marl_envs.report import write_report
 from trainers.policies.token_policy import TokenPolicy
+from trainers.running.folder import TEAM, checkpoints_in, newest_checkpoint, newest_or_cleared
 from trainers.running.memory import PeakMemory
-from trainers.running.run_folder import begin_anew, get_last
 from trainers.train import TINY, build_trainer, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.cache import fingerprint
@@ -225,7 +225,7 @@ def run_demo(
         print(f"1/4 {run['env']}, warm start (seed {seed}): {_named(run)} reads scripted experts")
         path = model_path(run, seed=seed, fresh=fresh)
         warm = time.perf_counter()
-        last = get_last(folder / "train")
+        last = newest_checkpoint(folder / "train")
         trainer = build_trainer(settled({**run, "model": path, "warm_start": None}, resume=last))
         resume = _interrupted(trainer)
         stages = Stages(folder, _key(run, path, tasks))
@@ -239,7 +239,7 @@ def run_demo(
         trained = time.perf_counter()
         print("4/4 measure again: the same tasks, the same draws")
         after = stages.measured("after", lambda: measure(run, trainer.token_policy, "after", tasks))
-    trainer.save_team(folder / "team")
+    trainer.save_team(folder / TEAM)
     total = time.perf_counter() - begun
     seconds = {"warm_start": warm - begun, "train": trained - training, "total": total}
     costs = {"seconds": seconds, "peak_rss_mib": memory.peak_mib}
@@ -247,7 +247,7 @@ def run_demo(
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_json(folder / "summary.json", summary)
     write_report(folder)
-    stages.end(Path(str(trainer.args.output_dir)).glob("checkpoint-*"))
+    stages.end(checkpoints_in(folder / "train"))
     _print_report(summary, before, after, folder, shown)
     return summary
 
@@ -282,11 +282,10 @@ def _interrupted(trainer: MAGRPOTrainer) -> bool:
     A manifest was written by `llm-marl train`: such a run is left alone, and refused.
     """
     folder = Path(str(trainer.args.output_dir))
-    resume = get_last(folder) is not None
-    if not resume and not (folder / MANIFEST_FILE).is_file():
-        begin_anew(folder)
-    trainer.check_folder(resume)
-    return resume
+    by_command = (folder / MANIFEST_FILE).is_file()
+    newest = newest_checkpoint(folder) if by_command else newest_or_cleared(folder)
+    trainer.check_folder(newest is not None)
+    return newest is not None
 
 
 def _summary(

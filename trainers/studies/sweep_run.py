@@ -31,7 +31,7 @@ from llm_marl_envs.measure.numbers.diagnosis import diagnose
 from llm_marl_envs.measure.numbers.format import whole
 from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
 from trainers.running.callbacks import LAUNCHED, SIGNALS
-from trainers.running.run_folder import BusyError, alone, begin_anew, get_last
+from trainers.running.folder import TEAM, BusyError, alone, newest_or_cleared
 from trainers.studies.sweep import (
     POINT_FILE,
     SUMMARY_FILE,
@@ -203,7 +203,7 @@ def _carry_out(point: Point) -> dict[str, Any]:
         write_json(point.folder / TRAINED_FILE, {**pinned, "results": results})
     if point.evaluation is not None:
         partners = point.run.get("partners") or {}
-        results |= measure_point(point, str(point.folder / "team"), point.folder / EVAL, partners)
+        results |= measure_point(point, str(point.folder / TEAM), point.folder / EVAL, partners)
     summary = {**pinned, "results": results}
     write_json(point.folder / SUMMARY_FILE, summary)
     return summary
@@ -218,12 +218,9 @@ def _train(point: Point) -> dict[str, Any]:
         shutil.rmtree(point.folder / EVAL)
     run = {**point.run, "trainer": dict(point.run["trainer"])}
     output = Path(run["trainer"]["output_dir"])
-    if get_last(output) is not None:
-        run["trainer"]["resume_from_checkpoint"] = "true"
-    else:
-        begin_anew(output)
+    run["trainer"]["resume_from_checkpoint"] = newest_or_cleared(output) is not None
     trainer = train(run)
-    trainer.save_team(point.folder / "team")
+    trainer.save_team(point.folder / TEAM)
     costs = read_json(output / MANIFEST_FILE)
     results: dict[str, Any] = {"updates": trainer.state.global_step}
     results |= {"tokens": costs["tokens"], "hours": costs["hours"]}

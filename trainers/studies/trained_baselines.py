@@ -52,7 +52,7 @@ from trainers.algorithms import algorithm_name
 from trainers.algorithms.base import OPTIONS
 from trainers.algorithms.rejection import Rejection
 from trainers.running.defaults import RATES
-from trainers.running.run_folder import BusyError, alone
+from trainers.running.folder import BusyError, alone
 from trainers.studies.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.studies.sweep_run import measure_point, run_sweep
 from trainers.train import TINY, model_path, read_run

@@ -15,7 +15,7 @@ from llm_marl_envs.measure.numbers.lookup import title
 from llm_marl_envs.measure.numbers.table import format_table
 from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 from llm_marl_envs.report.series import curve
-from trainers.running.transcripts import LOG_FILE
+from trainers.running.folder import LOG_FILE
 from trainers.studies.trained_baselines import TEAM
 
 PICTURE_FILE = "trained_baselines.png"

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import safetensors.torch
 import torch
@@ -25,7 +25,8 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from trainers.weights.sharding import as_bytes, like, on_cpu, shard, whole
 from trainers.weights.team_module import TeamModule
 
-WEIGHT_MODES = ("shared", "adapters", "separate")
+WeightMode = Literal["shared", "adapters", "separate"]
+WEIGHT_MODES = get_args(WeightMode)
 SHARED = "shared"
 LONGEST_NAME = 200  # bytes; file systems take 255
 # A policy's name is the name of its folder, here and wherever the team goes: no separators of any

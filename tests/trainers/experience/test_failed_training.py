@@ -342,18 +342,6 @@ def test_a_resumed_run_remembers_what_failed(tmp_path: Path, changes: dict[str, 
         assert torch.equal(value, weights(unbroken)[policy])
 
 
-def test_a_checkpoint_without_a_count_still_loads(tmp_path: Path) -> None:
-    plan: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
-    make_trainer(tmp_path, Lower, max_steps=1, **plan).train()
-    (file,) = (tmp_path / "checkpoint-1").glob("magrpo_state_*.pt")
-    state = torch.load(file, weights_only=True)
-    del state["failures"]  # as an older release wrote it
-    torch.save(state, file)
-    resumed = make_trainer(tmp_path, Lower, max_steps=2, **plan)
-    resumed.train(resume_from_checkpoint=True)
-    assert resumed.failures.window.totals() == (0, 8, "")
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -13,7 +13,7 @@ from support.models import make_trainer, settings, weights
 from support.toys import Lower
 
 from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
-from trainers.running.costs import CRITIC_TOKENS, Costs, costs_of, update_costs
+from trainers.running.costs import CRITIC_TOKENS, Costs, update_costs
 
 
 def turn(agent: str, index: int, prompt: str, said: str, *, given: bool = False) -> Turn:
@@ -75,8 +75,6 @@ def test_costs_of_an_update_by_hand():
     assert twice.calls == 2 * 5 + 2 * 4  # each message of b was judged once more
     assert twice.new_prompt_tokens == 2 * 8
     assert found.plus(twice).tokens == 3 * 7
-    older = costs_of({"sampled_tokens": 5}).plus(found)
-    assert (older.tokens, older.calls, older.seconds) == (12, None, None)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from support.models import SHORT, untrained
 from llm_marl_envs import make
 from trainers.running import defaults
 from trainers.running.defaults import bytes_per_token, choices
-from trainers.running.run_folder import get_last
+from trainers.running.folder import newest_checkpoint
 from trainers.train import read_run, run_train, settled
 from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
@@ -200,7 +200,7 @@ def test_a_run_says_and_records_them_and_a_resumed_one_keeps_them(
     assert json.loads((team / "team.json").read_text())["temperature"] == 1.0
     less = lambda: 1 << 20  # noqa: E731 - another program took the memory meanwhile
     monkeypatch.setattr(defaults, "_free_bytes", less)
-    last = get_last(tmp_path / "run")
+    last = newest_checkpoint(tmp_path / "run")
     assert last is not None
     for resume in ("true", str(last)):
         again = settled(read_run(path, [f"resume_from_checkpoint={resume}"]), say=False)

@@ -1,249 +1,321 @@
-"""Checkpoints and resumption: a run that was stopped ends as if it had not been."""
+"""A folder holds one run; a checkpoint goes on with the settings that it began with."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from support.models import make_trainer, weights
-from support.process_cases import Uneven
+from support.models import lora, make_trainer, settings, untrained, weights
 from support.toys import Lower
 from transformers import TrainerCallback
 
-from llm_marl_envs import make
-from trainers.weights.team_files import read_team_file
+from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from trainers import train
+from trainers.config import MAGRPOConfig
+from trainers.running import callbacks
+from trainers.running.folder import alone, newest_or_cleared
+from trainers.running.same_run import FREE
+from trainers.studies.demo import _interrupted
+from trainers.train import run_train
+from trainers.trainer import MAGRPOTrainer
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
+SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
 
-def counted(trainer: Any) -> dict[str, Any]:
-    """What a run cost, but for its time."""
-    return {**dataclasses.asdict(trainer.costs), "seconds": None}
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of two updates, with a checkpoint of each; nobody writes there."""
+    folder = tmp_path_factory.mktemp("begun")
+    make_trainer(folder, Lower, **SAVING).train()
+    return folder
+
+
+def test_the_same_run_is_not_begun_twice(begun: Path):
+    with pytest.raises(ValueError, match="holds this run already, up to checkpoint-2"):
+        make_trainer(begun, Lower, **SAVING).train()
+
+
+def test_another_run_is_refused_and_what_differs_is_named(begun: Path):
+    before = {p: p.stat().st_mtime_ns for p in begun.rglob("*") if p.name != ".lock"}
+    other = make_trainer(begun, Lower, learning_rate=1e-3, seed=4, peft_config=lora(2), **SAVING)
+    words = r"holds another run \(lora\.lora_alpha: 8 -> 4; lora\.r: 4 -> 2; .*"
+    with pytest.raises(ValueError, match=words + r"learning_rate: 0\.01 -> 0\.001; .*seed: 3 -> 4"):
+        other.train()
+    assert {p: p.stat().st_mtime_ns for p in begun.rglob("*") if p.name != ".lock"} == before
 
 
 @pytest.mark.parametrize(
-    ("adapters", "changes"),
+    ("changes", "words"),
     [
-        pytest.param(True, {}, marks=pytest.mark.long),
-        pytest.param(False, {}, marks=pytest.mark.long),
-        (False, {"weights": "separate"}),
-        pytest.param(True, {"num_iterations": 2}, marks=pytest.mark.long),
-        (True, {"num_iterations": 2, "beta": 0.1}),
-        (False, {"num_iterations": 2, "beta": 0.1}),
-        pytest.param(
-            False,
-            {"weights": "separate", "num_iterations": 2, "beta": 0.1},
-            marks=pytest.mark.long,
-        ),
-        pytest.param(True, {"frozen": ["left_0"], "num_iterations": 2}, marks=pytest.mark.long),
-        (False, {"frozen": ["left_0"], "num_iterations": 2}),
-        (True, {"algorithm": {"name": "mappo", "trace": 0.5}, "num_iterations": 2}),
-        (
-            True,
-            {
-                "schedules": {
-                    "exchange": {"every": 2},
-                    "in_turn": {"every": 1},
-                    "horizon": {"every": 2, "turns": [1, 2]},
-                    "difficulty": {"lowest": 0.0},
-                }
-            },
-        ),
+        ({"learning_rate": 1e-3}, r"learning_rate: 0\.01 -> 0\.001"),
+        ({"num_iterations": 2}, "num_iterations: 1 -> 2"),
+        ({"beta": 0.1}, r"beta: 0\.0 -> 0\.1"),
+        ({"tasks_per_update": 4}, "tasks_per_update: 2 -> 4"),
+        ({"credit": "own"}, "credit: 'team' -> 'own'"),
+        ({"lr_scheduler_type": "linear"}, "lr_scheduler_type: 'constant' -> 'linear'"),
+        ({"max_steps": 1}, r"updates: 2 -> 1 \(they may only become more\)"),
+        ({"eval_env": Lower}, "eval_env: None -> 'Lower'"),
+        ({"partners": {"left_0": RandomPolicy()}}, "partners.left_0: None -> 'random'"),
+        ({"peft_config": lora(8)}, r"lora\.r: 4 -> 8"),
+        ({"adapters": False}, "lora: .* -> None"),
+        ({"env": lambda: Lower(turns=1)}, "env_tasks: "),
     ],
-    ids=[
-        "adapters",
-        "shared",
-        "separate",
-        "mid-buffer",
-        "mid-buffer-kl",
-        "shared-all",
-        "separate-all",
-        "frozen",
-        "left-behind",
-        "critic",
-        "schedules",
-    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[str, Any]):
-    plan = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, **changes}
-    unbroken = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
+def test_other_settings_do_not_go_on(begun: Path, changes: dict[str, Any], words: str):
+    given = {**SAVING, **changes}
+    trainer = make_trainer(begun, given.pop("env", Lower), **given)
+    for resume in (True, str(begun / "checkpoint-1")):
+        with pytest.raises(ValueError, match=rf"holds another run \(.*{words}"):
+            trainer.check_folder(resume)
+
+
+def test_another_model_does_not_go_on(begun: Path):
+    model, tokenizer = untrained(seed=1)
+    args = settings(begun, **SAVING)
+    trainer = MAGRPOTrainer(model, Lower, args, peft_config=lora(), processing_class=tokenizer)
+    with pytest.raises(ValueError, match=r"\(model: without a name \(weights \w{8}\) -> "):
+        trainer.check_folder(True)
+
+
+def test_paths_logging_saving_and_more_updates_may_change(begun: Path, tmp_path: Path):
+    changes: dict[str, Any] = {
+        "max_steps": 3,
+        "logging_steps": 2,
+        "save_steps": 3,
+        "save_strategy": "steps",
+        "transcript_every": 1,
+        "run_name": "other",
+    }
+    trainer = make_trainer(tmp_path / "elsewhere", Lower, **changes)
+    trainer.train(str(begun / "checkpoint-2"))
+    unbroken = make_trainer(tmp_path / "unbroken", Lower, max_steps=3)
     unbroken.train()
-    resumed = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
-    start = weights(resumed)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-3"))
-    end = weights(unbroken)
-    for policy, value in weights(resumed).items():
-        assert torch.equal(value, end[policy]), policy
-        assert torch.equal(value, start[policy]) is (policy in unbroken.team.frozen), policy
-    assert counted(resumed) == counted(unbroken)
+    for policy, value in weights(trainer).items():
+        assert value.equal(weights(unbroken)[policy])
+    with pytest.raises(ValueError, match="up to checkpoint-3 of 3"):
+        make_trainer(tmp_path / "elsewhere", Lower, **changes).train()
 
 
-@pytest.mark.long
-def test_a_resumed_run_remembers_what_lonely_turns_are_compared_with(tmp_path: Path):
-    """Of two episodes one ends early, often: its twin has only the past to be compared with."""
-    plan: dict[str, Any] = {"max_steps": 3, "num_generations": 2, "scale_rewards": "group"}
-    plan |= {"tasks_per_update": 8}
-    plan |= {"save_strategy": "steps", "save_steps": 2, "optim": "sgd", "learning_rate": 1.0}
-    unbroken = make_trainer(tmp_path, Uneven, adapters=False, **plan)
-    unbroken.train()
-    lonely = [log.get("algorithm/running_baseline", 0) for log in unbroken.state.log_history]
-    assert sum(lonely[:2]) > 0
-    assert lonely[2] > 0
-    resumed = make_trainer(tmp_path, Uneven, adapters=False, **plan)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    for policy, value in weights(resumed).items():
-        assert torch.equal(value, weights(unbroken)[policy])
-    assert resumed.algorithm.state_dict() == unbroken.algorithm.state_dict()
+def test_a_schedule_that_is_stretched_is_said(tmp_path: Path):
+    changes = {**SAVING, "lr_scheduler_type": "linear"}
+    make_trainer(tmp_path, Lower, **changes).train()
+    with pytest.warns(UserWarning, match="3 updates instead of 2: the schedule 'linear'"):
+        make_trainer(tmp_path, Lower, max_steps=3, **changes).check_folder(True)
 
 
-def test_resuming_a_finished_run_trains_no_further(tmp_path: Path):
-    plan = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
-    done = make_trainer(tmp_path, Lower, **plan)
-    done.train()
-    again = make_trainer(tmp_path, Lower, **plan)
-    assert again.train(resume_from_checkpoint=True).global_step == 2
-    assert again.state.global_step == 2
-    for policy, value in weights(again).items():
-        assert torch.equal(value, weights(done)[policy])
+def test_free_settings_are_fields():
+    """A renamed field of transformers would silently become decisive, or free."""
+    names = {field.name for field in dataclasses.fields(MAGRPOConfig)}
+    for one in re.split(r"\|", FREE.pattern):
+        assert any(re.fullmatch(one, name) for name in names), one
+    decisive = {name for name in names if not FREE.fullmatch(name)}
+    for name in ("learning_rate", "seed", "beta", "eval_tasks", "logging_nan_inf_filter", "bf16"):
+        assert name in decisive
 
 
-def test_more_processes_may_load_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The second process finds no state of its own; tokens are counted alike in all."""
-    changes: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2}
-    first = make_trainer(tmp_path, Lower, **changes)
-    first.train()
-    second = make_trainer(tmp_path, Lower, **changes)
-    monkeypatch.setattr(type(second.args), "process_index", property(lambda args: 1))
-    second.train(resume_from_checkpoint=True)
-    assert second.costs.tokens is not None
-    assert second.costs.tokens > 0
-    assert counted(second) == counted(first)
-
-
-def test_a_run_whose_prompt_tokens_were_not_counted_goes_on_without_them(tmp_path: Path):
-    """Checkpoints of earlier releases lack the number; half of a count would be a wrong one."""
-    changes: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
-    first = make_trainer(tmp_path, Lower, **changes, max_steps=1)
-    first.train()
-    (file,) = tmp_path.glob("checkpoint-1/magrpo_state_0.pt")
-    state = torch.load(file, weights_only=True)
-    costs = state.pop("costs")
-    torch.save({**state, "sampled_tokens": costs["tokens"]}, file)
-    second = make_trainer(tmp_path, Lower, **changes, max_steps=2)
-    second.train(resume_from_checkpoint=True)
-    assert second.costs.prompt_tokens is second.costs.calls is None
-    assert second.costs.tokens > first.costs.tokens
-    known = ["num_prompt_tokens" in entry for entry in second.state.log_history]
-    assert known[0]
-    assert not any(known[1:])
-
-
-def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
-    calls = []
-
-    def fail() -> dict[str, Any]:
-        calls.append(True)
-        if len(calls) == 2:
-            raise OSError("disk full")
-        return original()
-
-    original = trainer._own_state
-    monkeypatch.setattr(trainer, "_own_state", fail)
-    with pytest.raises(OSError, match="disk full"):
-        trainer.train()
-    assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
-    assert not (tmp_path / ".partial-checkpoint").exists()
-    again = make_trainer(tmp_path, Lower, max_steps=2)
-    again.train(resume_from_checkpoint=True)
-    assert again.state.global_step == 2
-
-
-def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
-    class Interrupt(TrainerCallback):
-        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if state.global_step == 1:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Interrupt()])
+def test_a_run_without_checkpoints_says_why_it_does_not_go_on(tmp_path: Path):
+    changes: dict[str, Any] = {"save_strategy": False}  # as YAML reads a bare no
+    trainer = make_trainer(tmp_path, Lower, **changes)
     trainer.train()
     assert trainer.state.global_step == 2
+    assert not list(tmp_path.glob("checkpoint-*"))
+    again = make_trainer(tmp_path, Lower, **changes)
+    with pytest.raises(ValueError, match=r"no checkpoint to go on from .*save_strategy='no'"):
+        again.train(True)
+    with pytest.raises(ValueError, match="holds this run already, without a checkpoint"):
+        again.train()
+    assert newest_or_cleared(tmp_path) is None
+    again.train()
+
+
+def test_a_checkpoint_without_an_optimiser_does_not_go_on(tmp_path: Path):
+    make_trainer(tmp_path, Lower, save_only_model=True, **SAVING).train()
+    longer = make_trainer(tmp_path, Lower, max_steps=3, **SAVING)
+    with pytest.raises(ValueError, match="holds no optimiser"):
+        longer.train(True)
+
+
+@pytest.mark.parametrize("resume", ["nowhere", "folder"])
+def test_what_is_no_checkpoint_is_named(tmp_path: Path, resume: str):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="expected a folder checkpoint-N"):
+        make_trainer(tmp_path / "run", Lower).train(str(tmp_path / resume))
+
+
+def test_a_run_that_failed_at_once_may_be_begun_again(tmp_path: Path):
+    def fail(request: Any) -> str:
+        raise RuntimeError("wrong script")
+
+    partners = {"left_0": ScriptedPolicy(fail)}
+    with pytest.raises(RuntimeError, match="wrong script"):
+        make_trainer(tmp_path, Lower, partners=partners).train()
+    make_trainer(tmp_path, Lower, seed=9).train()  # nothing was learned, so nothing is mixed
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower)
+    with alone(tmp_path), pytest.raises(ValueError, match="another process works on it"):
+        trainer.train()
+    trainer.train()
+
+
+def test_settings_of_a_newer_version_say_which(begun: Path, tmp_path: Path):
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"version": 9, "llm_marl_envs": "7.1", "settings": {}}))
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"written by llm-marl-envs 7\.1 in version 9"):
+        make_trainer(tmp_path, Lower).train()
+
+
+# -- run files -------------------------------------------------------------------------------------
+RUN = """
+model: {folder}/base
+env: coop_coding
+env_kwargs: {{split: train}}
+lora: {{r: 4, target_modules: [q_proj, v_proj]}}
+partners: {{helper_0: "expert:item"}}
+trainer:
+  output_dir: {folder}/run
+  max_steps: 2
+  tasks_per_update: 1
+  num_generations: 2
+  max_completion_length: 4
+  transcript_every: 0
+  lr_scheduler_type: constant
+  save_strategy: steps
+  save_steps: 1
+  use_cpu: true
+  disable_tqdm: true
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> str:
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    (tmp_path / "run.yaml").write_text(RUN.format(folder=tmp_path))
+    return str(tmp_path / "run.yaml")
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run_manifest.json").read_text())
+
+
+def test_a_run_of_the_module_that_went_well_ends_with_0(run_file: str, tmp_path: Path):
+    assert train.main(["--config", run_file]) == 0
+    assert (tmp_path / "run" / "run_manifest.json").is_file()
+
+
+def test_a_second_run_leaves_the_first_and_its_manifest_alone(run_file: str, tmp_path: Path):
+    run_train(run_file)
+    first = manifest(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"another run \(.*seed: 42 -> 5"):
+        run_train(run_file, ["seed=5"])
+    with pytest.raises(ValueError, match="resume_from_checkpoint=true"):
+        run_train(run_file)
+    assert manifest(tmp_path / "run") == first
+    run_train(run_file, ["resume_from_checkpoint=true", "max_steps=3"])
+    found = manifest(tmp_path / "run")
+    assert found["sessions"][1]["changed"]["trainer.max_steps"] == [2, 3]
+    assert "trainer.learning_rate" not in found["sessions"][1]["changed"]
+
+
+def test_a_stop_says_how_to_go_on_and_that_works(
+    run_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    step = callbacks.SaveOnInterrupt.on_step_end
+
+    def interrupted(self: Any, args: Any, state: Any, control: Any, **more: Any) -> Any:
+        if state.global_step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, args, state, control, **more)
+
+    monkeypatch.setattr(callbacks.SaveOnInterrupt, "on_step_end", interrupted)
+    given = ["save_strategy=no", "seed=5"]
+
+    def run() -> None:
+        run_train(run_file, given)
+
+    assert ending(run, "llm-marl train") == 143
+    said = capsys.readouterr().err.strip().split("\n")[-1]
+    resume = "--override save_strategy=no --override seed=5 --override resume_from_checkpoint=true"
+    assert said == (
+        "llm-marl train: stopped at update 1 of 2; go on with: llm-marl train --config "
+        f"{run_file} {resume}"
+    )
+    assert manifest(tmp_path / "run")["sessions"][0]["status"] == "interrupted"
+    assert not (tmp_path / "run" / "team").exists()
+    monkeypatch.undo()
+    run_train(run_file, [*given, "resume_from_checkpoint=true"])
+    assert (tmp_path / "run" / "team" / "team.json").is_file()
+
+
+class Twice(TrainerCallback):
+    """Two signals within the same update."""
+
+    def __init__(self, wait: float = 0.0) -> None:
+        self.wait = wait
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(self.wait)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Twice()])
+    with pytest.raises(Stopped):
+        trainer.train()
+    assert trainer.state.global_step == 1
+    assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_a_launcher_s_copy_of_the_signal_is_no_second_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Twice()])
+    trainer.train()
+    assert trainer.stopped
     assert (tmp_path / "checkpoint-2").is_dir()
-    trainer.remove_callback(Interrupt)
-    unbroken = make_trainer(tmp_path / "other", Lower, max_steps=4)
-    unbroken.train()
-    resumed = make_trainer(tmp_path, Lower, max_steps=4)
-    resumed.train(resume_from_checkpoint=True)
-    for policy, value in weights(resumed).items():
-        assert torch.equal(value, weights(unbroken)[policy])
-    trainer.train(resume_from_checkpoint=True)  # the same object goes on, too
-    assert trainer.state.global_step == 4
-
-
-def test_a_reset_of_the_position_needs_the_same_split(tmp_path: Path):
-    make_trainer(tmp_path, Lower, save_strategy="steps", save_steps=1).train()
-    other = make_trainer(tmp_path, Lower, rows_per_micro_batch=8)
-    with pytest.raises(ValueError, match="rows_per_micro_batch: 4 -> 8"):
-        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
-
-
-def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
-    plan = {"beta": 0.1, "save_strategy": "steps", "save_steps": 1, "max_steps": 2}
-    make_trainer(tmp_path, Lower, **plan).train()
-    checkpoint = tmp_path / "checkpoint-1"
-    other = make_trainer(tmp_path / "other", Lower, **{**plan, "seed": 4})
-    with pytest.raises(ValueError, match=r"other settings .seed: 3 -> 4"):
-        other.train(resume_from_checkpoint=str(checkpoint))
-    for folder in (tmp_path, checkpoint):  # as an older version left them
-        (folder / "settings.json").unlink()
-    with (
-        pytest.warns(UserWarning, match="recorded no settings"),
-        pytest.raises(ValueError, match="KL term or frozen seats at other weights"),
-    ):
-        other.train(resume_from_checkpoint=str(checkpoint))
+    monkeypatch.setattr(callbacks, "REPEATED_SECONDS", 0.01)
+    again = make_trainer(tmp_path / "b", Lower, max_steps=4, callbacks=[Twice(0.05)])
+    with pytest.raises(Stopped):
+        again.train()
 
 
 @pytest.mark.parametrize(
-    ("limit", "greater"),
-    [(1, True)] + [pytest.param(*one, marks=pytest.mark.long) for one in ((1, False), (2, True))],
+    ("written", "meant"),
+    [("true", True), (True, True), ("false", None), (None, None), ("", None), ("a/b", "a/b")],
 )
-def test_the_best_checkpoint_is_kept_under_its_own_name(tmp_path: Path, limit: int, greater: bool):
-    """Checkpoints are written aside; the state must name the place they are moved to."""
-    plan: dict[str, Any] = {
-        "eval_env": Lower,
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-        "eval_tasks": 3,
-        "save_strategy": "steps",
-        "save_steps": 1,
-        "metric_for_best_model": "eval_reward",
-        "greater_is_better": greater,
-        "save_total_limit": limit,
-    }
-    trainer = make_trainer(tmp_path, Lower, max_steps=4, **plan)
-    trainer.train()
-    best = trainer.state.best_global_step
-    assert trainer.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{best}")
-    assert (tmp_path / f"checkpoint-{best}" / "team.json").is_file()
-    again = make_trainer(tmp_path, Lower, max_steps=6, **plan)
-    again.train(resume_from_checkpoint=True)
-    assert again.state.best_model_checkpoint is not None
-    assert Path(again.state.best_model_checkpoint).is_dir()
+def test_how_resumption_is_asked_for(written: Any, meant: Any):
+    args = MAGRPOConfig("run", use_cpu=True, resume_from_checkpoint=written)
+    assert args.resume_from_checkpoint == meant
 
 
-def test_arguments_of_the_environment_that_are_no_json_can_be_saved(tmp_path: Path):
-    source = make("coop_coding-v0").unwrapped.source
-
-    def env() -> Any:
-        return make("coop_coding-v0", tasks=source)
-
-    trainer = make_trainer(tmp_path, env, max_steps=1, max_completion_length=4)
-    trainer.save_team(tmp_path / "team")
-    saved = read_team_file(tmp_path / "team")["env_kwargs"]["tasks"]
-    assert "not saved" in saved
-    assert "0x" not in saved
+def test_a_demo_goes_on_is_made_again_and_spares_a_run(begun: Path, tmp_path: Path):
+    assert _interrupted(
+        make_trainer(begun, Lower, **SAVING)
+    )  # it was stopped: there is a checkpoint
+    ended = make_trainer(tmp_path, Lower)
+    ended.train()
+    assert not _interrupted(make_trainer(tmp_path, Lower, seed=9))
+    assert not (tmp_path / "log.jsonl").exists()
+    make_trainer(tmp_path, Lower).train()
+    (tmp_path / "run_manifest.json").write_text('{"kind": "train"}')
+    with pytest.raises(ValueError, match="holds another run"):
+        _interrupted(make_trainer(tmp_path, Lower, seed=9))
+    assert (tmp_path / "log.jsonl").is_file()

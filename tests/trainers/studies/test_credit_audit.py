@@ -19,6 +19,7 @@ from support import formula
 from support.models import make_trainer
 from support.toys import BareAEC, Lower
 
+from benchmarks.tables import args_for
 from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextParallelEnv
 from llm_marl_envs.core.records import Request, Response
 from llm_marl_envs.core.spaces import Message
@@ -33,7 +34,6 @@ from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
 from trainers.studies.credit_estimators import Memory
 from trainers.studies.credit_figures import Facts, Judged, cosine_of, figures, rank_of
 from trainers.studies.credit_gradients import gram_of
-from trainers.studies.tables import args_for
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 

@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 from support.pages import measured
 
-from llm_marl_envs import make
-from llm_marl_envs.core.records import Branch, Episode, Request
-from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.play.rollout import rollout
-from llm_marl_envs.play.vector import VectorTextEnv
-from llm_marl_envs.policies import ScriptedPolicy
-from trainers.algorithms import make_algorithm
-from trainers.studies.tables import (
+from benchmarks.tables import (
     BONUS,
     CROWD,
     CROWD_CHOICES,
@@ -32,6 +25,15 @@ from trainers.studies.tables import (
     bed_of,
     learn,
 )
+from llm_marl_envs import make
+from llm_marl_envs.core.records import Branch, Episode, Request
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies import ScriptedPolicy
+from trainers.algorithms import make_algorithm
+
+pytestmark = pytest.mark.full  # `make test-all` runs it
 
 NO_WORD = "?"
 ENVS: dict[str, tuple[str, dict[str, Any]]] = {
