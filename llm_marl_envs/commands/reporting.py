@@ -71,7 +71,7 @@ def _add_table(parser: ArgumentParser) -> None:
 
 
 def _table(options: Namespace) -> None:
-    from llm_marl_envs.measure.numbers.latex import (
+    from llm_marl_envs.measure.numbers.tables import (
         latex_table,
         markdown_table,
         rows_at,

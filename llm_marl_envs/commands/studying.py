@@ -139,7 +139,7 @@ def _cross_play(options: Namespace) -> None:
 def _contribution(options: Namespace) -> None:
     from llm_marl_envs.core.records import plain
     from llm_marl_envs.files.json_files import check_writable, write_json
-    from llm_marl_envs.measure.numbers.estimate import as_filed
+    from llm_marl_envs.measure.numbers.estimates import as_filed
     from llm_marl_envs.measure.paired import Stage
     from llm_marl_envs.measure.progress import counter
     from llm_marl_envs.measure.runner import Plan
@@ -188,9 +188,8 @@ def _contribution(options: Namespace) -> None:
 
 
 def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
-    from llm_marl_envs.measure.numbers.format import number, whole, with_interval
-    from llm_marl_envs.measure.numbers.lookup import title
-    from llm_marl_envs.measure.numbers.table import format_table
+    from llm_marl_envs.measure.numbers.format import format_table, number, whole, with_interval
+    from llm_marl_envs.measure.numbers.values import title
 
     def table(what: str, name: str, rows: dict[str, Any]) -> str:
         heading = (what, *map(title, ("lost", name, "failed")))

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from llm_marl_envs.files.json_files import from_json, read_json
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import number
 from llm_marl_envs.report.axes import Frame
 from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line

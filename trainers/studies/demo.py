@@ -35,9 +35,8 @@ from llm_marl_envs.measure import (
 )
 from llm_marl_envs.measure.numbers.coordination import match_by_choice
 from llm_marl_envs.measure.numbers.diagnosis import diagnose
-from llm_marl_envs.measure.numbers.format import interval, number, whole
-from llm_marl_envs.measure.numbers.lookup import title
-from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.numbers.format import format_table, interval, number, whole
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
 from llm_marl_envs.measure.studies.heat_map import require_matplotlib

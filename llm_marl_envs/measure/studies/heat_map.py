@@ -13,7 +13,7 @@ import numpy as np
 
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.measure.numbers.format import number
-from llm_marl_envs.measure.numbers.lookup import title
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.studies.cross_play import axes_of
 
 if TYPE_CHECKING:
