@@ -17,9 +17,10 @@ from llm_marl_envs.core.environment import TextEnv, TextParallelEnv, task_source
 from llm_marl_envs.core.experts import find_experts
 from llm_marl_envs.core.records import measured
 from llm_marl_envs.measure.numbers.estimates import Estimate
-from llm_marl_envs.measure.numbers.format import format_table, shown
+from llm_marl_envs.measure.numbers.format import format_table
 from llm_marl_envs.measure.numbers.metrics import METRICS
 from llm_marl_envs.measure.numbers.results import TeamResult, result_to_dict, summarise
+from llm_marl_envs.measure.numbers.tables import shown
 from llm_marl_envs.measure.numbers.values import in_summary, title
 from llm_marl_envs.measure.progress import Progress, expect
 from llm_marl_envs.measure.runner import Plan, run_plan, starts_of
