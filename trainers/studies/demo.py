@@ -23,8 +23,8 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
-from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.core.environment import TextParallelEnv
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.records import Episode, read_jsonl, write_jsonl
 from llm_marl_envs.core.rendering import print_text
 from llm_marl_envs.files.json_files import read_json, write_json

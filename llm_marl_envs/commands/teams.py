@@ -1,4 +1,4 @@
-"""`llm-marl cross-play`, `contribution` and `collect`: studies of teams.
+"""`llm-marl cross-play`, `contribution` and `collect`: what teams are worth and what they say.
 
 Owns their arguments and what they print.
 """
