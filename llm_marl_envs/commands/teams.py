@@ -82,13 +82,14 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
 
 def _cross_play(options: Namespace) -> None:
     from llm_marl_envs.files.json_files import check_writable
+    from llm_marl_envs.files.pictures import require_matplotlib
     from llm_marl_envs.measure.paired import Stage
     from llm_marl_envs.measure.progress import counter
     from llm_marl_envs.measure.run_manifest import recording
     from llm_marl_envs.measure.runner import Plan
     from llm_marl_envs.measure.studies.cross_play import cross_play
     from llm_marl_envs.measure.studies.cross_play_files import report, write_cross_play
-    from llm_marl_envs.measure.studies.heat_map import require_matplotlib, save_heat_map
+    from llm_marl_envs.measure.studies.heat_map import save_heat_map
     from llm_marl_envs.measure.studies.zero_shot import zero_shot
     from llm_marl_envs.play.registry import make
 

@@ -28,6 +28,7 @@ from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.records import Episode, read_jsonl, write_jsonl
 from llm_marl_envs.core.rendering import print_text
 from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure import (
     TeamResult,
     evaluate_team,
@@ -39,7 +40,6 @@ from llm_marl_envs.measure.numbers.format import format_table, interval, number,
 from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
-from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 from llm_marl_envs.report import write_report
 from trainers.policies.token_policy import TokenPolicy
 from trainers.running.memory import PeakMemory
