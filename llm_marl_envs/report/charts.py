@@ -8,8 +8,7 @@ the page's style sheet, in its light and dark form, which knows the classes that
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -76,9 +75,8 @@ def legend(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((colour(place), name) for place, name in enumerate(names))
 
 
-@contextmanager
-def drawing(x_label: str, y_label: str) -> Iterator[tuple[Any, list[Markup]]]:
-    """Empty axes to draw on, and a list that holds the picture after the block.
+def picture(x_label: str, y_label: str, draw: Callable[[Any], None]) -> Markup:
+    """What `draw` puts on matplotlib's axes, as the inside of an `<svg>`.
 
     Raises:
         ImportError: matplotlib is not installed; the message names the extra.
@@ -86,13 +84,11 @@ def drawing(x_label: str, y_label: str) -> Iterator[tuple[Any, list[Markup]]]:
     figure_class = require_matplotlib()
     import matplotlib
 
-    pictures: list[Markup] = []
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever stands in somebody's own settings
         matplotlib.rcParams.update(DRAWN)
-        figure = figure_class(
-            figsize=(WIDTH / UNITS, HEIGHT / UNITS), layout="constrained", frameon=False
-        )
+        size = (WIDTH / UNITS, HEIGHT / UNITS)
+        figure = figure_class(figsize=size, layout="constrained", frameon=False)
         axes = figure.subplots()
         axes.patch.set_visible(False)
         axes.spines[["top", "left", "right"]].set_visible(False)
@@ -103,8 +99,8 @@ def drawing(x_label: str, y_label: str) -> Iterator[tuple[Any, list[Markup]]]:
         axes.grid(axis="y", gid="grid")
         axes.set_xlabel(textwrap.shorten(x_label, LONGEST_LABEL))
         axes.set_ylabel(textwrap.shorten(y_label, LONGEST_LABEL))
-        yield axes, pictures
-        pictures.append(Markup(svg_parts(figure)))
+        draw(axes)
+        return Markup(svg_parts(figure))
 
 
 # -- curves ---------------------------------------------------------------------------------------
@@ -112,28 +108,30 @@ def curve_chart(
     title: str, curves: Sequence[Curve], *, unit: str, held_out: Sequence[HeldOut] = ()
 ) -> Chart:
     """Curves over updates, each with its band; measured points where there are any."""
-    with drawing("update", unit) as (axes, pictures):
+
+    def draw(axes: Any) -> None:
         if unit == "share":
             axes.update_datalim([(curves[0].steps[0], 0.0), (curves[0].steps[0], 1.0)])
-        for place, one in enumerate(curves):
-            for member in one.members:
+        for place, line in enumerate(curves):
+            for member in line.members:
                 axes.plot(*zip(*member, strict=True), gid=f"thin {colour(place)}")
-            axes.plot(one.steps, one.mean, gid=f"line {colour(place)}")
-            if len(one.steps) == 1:
-                draw_dots(axes, one.steps, one.mean, colour(place))
+            axes.plot(line.steps, line.mean, gid=f"line {colour(place)}")
+            if len(line.steps) == 1:
+                draw_dots(axes, line.steps, line.mean, colour(place))
         for point in held_out:
             ends = point.value.ci95 or (point.value.mean, point.value.mean)
             axes.vlines(point.step, *ends, gid="held")
             draw_dots(axes, [point.step], [point.value.mean], "held")
         bottom, top = axes.get_ylim()  # a wide band is cut off here
-        for place, one in enumerate(curves):
-            low, high = np.clip(one.low, bottom, top), np.clip(one.high, bottom, top)
-            axes.fill_between(one.steps, low, high, gid=f"band {colour(place)}")
+        for place, line in enumerate(curves):
+            low, high = np.clip(line.low, bottom, top), np.clip(line.high, bottom, top)
+            axes.fill_between(line.steps, low, high, gid=f"band {colour(place)}")
+
     return Chart(
         title=title,
         label=f"{title}, over updates",
-        picture=pictures[0],
-        keys=legend(one.name for one in curves),
+        picture=picture("update", unit, draw),
+        keys=legend(line.name for line in curves),
         held_out=bool(held_out),
         note=f"Unit: {unit}. {_band(curves)}",
         numbers=_curve_table(curves),
@@ -182,16 +180,19 @@ def histogram(title: str, samples: Mapping[str, Sequence[float]], *, unit: str) 
     """Shares of episodes per bin, one colour per sample, side by side in every bin."""
     edges, exact = bins([value for values in samples.values() for value in values])
     counts = {name: tally(values, edges) for name, values in samples.items()}
-    starts, room = np.array(edges[:-1]), (edges[-1] - edges[0]) / (len(edges) - 1)
-    with drawing(unit, "share of episodes") as (axes, pictures):
-        width = room * 0.9 / len(counts)
+    room = (edges[-1] - edges[0]) / (len(edges) - 1)
+    width = room * 0.9 / len(counts)
+
+    def draw(axes: Any) -> None:
         for place, row in enumerate(counts.values()):
-            lefts, heights = starts + room * 0.05 + place * width, np.array(row) / max(1, sum(row))
+            lefts = np.array(edges[:-1]) + room * 0.05 + place * width
+            heights = np.array(row) / max(1, sum(row))
             axes.bar(lefts, heights, width, align="edge", gid=f"bar {colour(place)}")
+
     return Chart(
         title=title,
         label=title,
-        picture=pictures[0],
+        picture=picture(unit, "share of episodes", draw),
         keys=legend(f"{name} (n = {len(values)})" for name, values in samples.items()),
         note="Share of episodes; each bar is one value." if exact else "Share of episodes per bin.",
         numbers=_bin_table(unit, counts, edges, exact),

@@ -215,7 +215,7 @@ def _grid(
     """The heads, then label and cells of each row, as a form writes texts and numbers."""
     metrics = [_metric(rows, column) for column in columns]
     marked = [best_places(rows, column) if best else frozenset() for column in columns]
-    heads = [one.title if one else name for one, name in zip(metrics, columns, strict=True)]
+    heads = [of.title if of else name for of, name in zip(metrics, columns, strict=True)]
     lines = [["", *map(text, heads)]]
     for place, row in enumerate(rows):
         cells = [
