@@ -32,7 +32,7 @@ from llm_marl_envs.envs.networks.experts import SAID
 from llm_marl_envs.envs.networks.letters import heard_in
 from llm_marl_envs.envs.networks.network_tasks import network_of
 from llm_marl_envs.envs.networks.problems import PROBLEMS, Network
-from llm_marl_envs.measure.studies.heat_map import require_matplotlib
+from llm_marl_envs.files.pictures import require_matplotlib
 
 ENV = "agents_net-v0"
 SIZES = (2, 4, 8, 16, 32, 64, 100)

@@ -24,7 +24,7 @@ from typing import Any
 
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import with_interval
 from llm_marl_envs.measure.runner import fingerprint_of_tasks, starts_of
 from llm_marl_envs.measure.studies.bench_run import EVERY, run_benchmark

@@ -33,7 +33,7 @@ from typing import Any
 from benchmarks.resumable import options, run_overrides, runs_of, train_to_the_end
 from llm_marl_envs import make
 from llm_marl_envs.measure import evaluate_team
-from llm_marl_envs.measure.numbers.estimate import over_runs
+from llm_marl_envs.measure.numbers.estimates import over_runs
 from llm_marl_envs.measure.numbers.format import with_interval
 from trainers.policies.token_policy import TokenPolicy
 from trainers.train import build_trainer, model_path, read_run

@@ -35,7 +35,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line, costs_due, due
 from benchmarks.comparison.report import report
-from llm_marl_envs.measure.numbers.rates import fisher_power
+from benchmarks.rates import fisher_power
 
 RESULTS = Path(__file__).parent / "results" / "comparison"
 POINTS = 10

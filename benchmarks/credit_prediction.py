@@ -58,13 +58,13 @@ from benchmarks.claims.common import (
     tuned,
     update_of,
 )
+from benchmarks.rates import ALPHA, holm
 from benchmarks.tables import Tables
 from llm_marl_envs.core.environment import Outcome, TextParallelEnv
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import ListSource, Task
 from llm_marl_envs.measure.numbers.format import interval, number
-from llm_marl_envs.measure.numbers.rates import ALPHA, holm
 from llm_marl_envs.play.rollout import rollout
 from trainers.algorithms import Algorithm
 from trainers.studies.credit_audit import AuditPlan, Stage, credit_audit

@@ -33,7 +33,7 @@ from tqdm.auto import tqdm
 from llm_marl_envs import make
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import claim
-from llm_marl_envs.measure.numbers.estimators import t_interval, wilson_interval
+from llm_marl_envs.measure.numbers.estimates import t_interval, wilson_interval
 from llm_marl_envs.measure.studies.cross_play import axes_of
 from llm_marl_envs.report.series import curve
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from llm_marl_envs.measure.numbers.estimators import (
+from llm_marl_envs.measure.numbers.estimates import (
     bootstrap_interval,
     success_interval,
     task_means,

@@ -40,7 +40,7 @@ from transformers import TrainerCallback
 
 from benchmarks.exploitability import kuhn_tables
 from benchmarks.resumable import options, run_overrides, runs_of, train_to_the_end
-from llm_marl_envs.measure.numbers.estimators import t_interval
+from llm_marl_envs.measure.numbers.estimates import t_interval
 from trainers.train import build_trainer, model_path, read_run
 from trainers.trainer import MAGRPOTrainer
 

@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Sequence
 
 from llm_marl_envs.commands import COMMANDS, Command
-from llm_marl_envs.commands.ending import ending
+from llm_marl_envs.commands.exit_status import ending
 from llm_marl_envs.core.plugins import GIVEN, find_modules_here, import_plugins
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status, see `commands.ending`."""
+    """Run the command; returns its exit status, see `commands.exit_status`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     common, rest = _common(add_help=False).parse_known_args(given)  # wherever they stand
     as_python_writes_it = warnings.formatwarning

@@ -27,7 +27,7 @@ from llm_marl_envs.commands.options import (
 )
 from llm_marl_envs.core.plugins import plugin_options
 from llm_marl_envs.files.json_files import check_writable
-from llm_marl_envs.measure.studies.heat_map import require_matplotlib
+from llm_marl_envs.files.pictures import require_matplotlib
 
 
 @contextmanager

@@ -37,8 +37,9 @@ from accelerate import PartialState
 from peft import LoraConfig
 
 from llm_marl_envs import make
-from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.commands.exit_status import ending
 from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.plugins import import_plugins
 from llm_marl_envs.measure.run_manifest import recording
 from llm_marl_envs.policies.named import Context, check_name, named_partners

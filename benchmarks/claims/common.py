@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rates import clopper_pearson, fisher_p
 from benchmarks.tables import Key, Tables, args_for
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request, Response, plain
@@ -27,7 +28,6 @@ from llm_marl_envs.core.seeds import derive_seed, group_starts
 from llm_marl_envs.envs.games.landscape import BETAS, EPSILON
 from llm_marl_envs.files.json_files import differing, read_json, write_json
 from llm_marl_envs.measure.numbers.compare import compare
-from llm_marl_envs.measure.numbers.rates import clopper_pearson, fisher_p
 from llm_marl_envs.play.rollout import rollout
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.experience.branching import grown

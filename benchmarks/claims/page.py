@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.claims.common import FOLDER
+from benchmarks.rates import holm
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.measure.numbers.format import interval, number, p_value
-from llm_marl_envs.measure.numbers.rates import holm
 
 PAGE = FOLDER.parent / "claims.md"
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", re.DOTALL)

@@ -10,10 +10,9 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.comparison.cells import Line, about_of, best_rate, lines_of, tried
-from llm_marl_envs.measure.numbers.estimate import over_runs
-from llm_marl_envs.measure.numbers.estimators import interquartile_mean
+from benchmarks.rates import ALPHA, clopper_pearson, fisher_p, holm
+from llm_marl_envs.measure.numbers.estimates import interquartile_mean, over_runs
 from llm_marl_envs.measure.numbers.format import number, p_value, with_interval
-from llm_marl_envs.measure.numbers.rates import ALPHA, clopper_pearson, fisher_p, holm
 
 REACHED = 0.9
 """Share of the optimum from which a run has reached it."""

@@ -37,7 +37,7 @@ from benchmarks.pretrained.units import (
     units,
 )
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.measure.numbers.estimators import t_interval
+from llm_marl_envs.measure.numbers.estimates import t_interval
 
 SUMMARY = RESULTS / "summary.json"
 PRIMARY = "operations"

@@ -71,7 +71,7 @@ def _add_table(parser: ArgumentParser) -> None:
 
 
 def _table(options: Namespace) -> None:
-    from llm_marl_envs.measure.numbers.latex import (
+    from llm_marl_envs.measure.numbers.tables import (
         latex_table,
         markdown_table,
         rows_at,
@@ -104,7 +104,7 @@ def _table(options: Namespace) -> None:
 REPORT = Command(
     name="report",
     about="Write one self-contained HTML file of what a demo, a training run or an evaluation left "
-    "in a folder.",
+    "in a folder. Its pictures need matplotlib (extra eval or train).",
     example="runs/demo --output report.html",
     run=_report,
     add=_add_report,

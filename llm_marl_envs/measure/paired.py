@@ -13,7 +13,7 @@ from typing import Any
 
 from llm_marl_envs.core.records import Episode, measured
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
 from llm_marl_envs.measure.progress import Progress, expect
 from llm_marl_envs.measure.runner import Plan, starts_of
 from llm_marl_envs.play.registry import env_factory

@@ -21,6 +21,7 @@ from pettingzoo import AECEnv
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.errors import WorkFailedError
 from llm_marl_envs.core.forms import acting, as_played
 from llm_marl_envs.core.records import (
     Episode,
@@ -64,7 +65,7 @@ def appends(context: Context) -> bool:
     return context == "append"
 
 
-class EpisodesFailedError(RuntimeError):
+class EpisodesFailedError(WorkFailedError):
     """So many environments raised that there is nothing, or too little, to go on with."""
 
 

@@ -1,21 +1,31 @@
-"""Curves and histograms as records: where each mark lies, the legend, the numbers as a table.
+"""Curves, dots and histograms: the picture, its legend, and the same numbers as a table.
 
-`templates/charts.html.j2` draws them. Colours are numbers, which the page's style sheet turns into
-its light and dark form. What a chart shows can also be read, in the table below it.
+Matplotlib places what is drawn, and is imported when something is. Colours and widths are those of
+the page's style sheet, in its light and dark form, which knows the classes that artists carry as
+`gid`. What a chart shows can also be read, in the table below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, ClassVar
 
-from llm_marl_envs.measure.numbers.estimate import Estimate
+import numpy as np
+from markupsafe import Markup
+
+from llm_marl_envs.files.pictures import DRAWN, UNITS, require_matplotlib, svg_parts
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import interval, number, whole
-from llm_marl_envs.report.axes import Frame, labels
 from llm_marl_envs.report.series import Curve
 from llm_marl_envs.report.tables import Table, table
 
+WIDTH, HEIGHT = 420, 250
+"""Of a picture, in units of its view box."""
+LONGEST_LABEL = 40
+"""Characters of an axis' name that are drawn."""
 COLOURS = 6
 """How many series of one chart can be told apart; the style sheet has a colour for each."""
 TABLE_ROWS = 25
@@ -30,42 +40,6 @@ class HeldOut:
     value: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A drawn curve: colour, band, the runs or updates behind it, its path; places as SVG has them.
-
-    A curve of one point has no path to see: `lone` is its place then, None otherwise.
-    """
-
-    colour: int
-    band: str
-    thin: tuple[str, ...]
-    path: str
-    lone: tuple[float, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A drawn measurement with the ends of its interval."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A drawn bar; pointing at it shows the label."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    colour: int
-    label: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A picture with its heading, legend, remark and table.
@@ -73,26 +47,60 @@ class Chart:
     Attributes:
         title: the heading.
         label: what the picture shows, for those who do not see it.
-        frame: the axes.
-        keys: (colour, name) of each series.
+        picture: the picture, what stands in an `<svg>`.
+        keys: (class, name) of each series.
+        held_out: whether measurements on held-out tasks are drawn.
         note: the remark.
         numbers: what is drawn, in numbers.
-        lines, points, bars: what is drawn.
     """
 
     title: str
     label: str
-    frame: Frame
-    keys: tuple[tuple[int, str], ...]
+    picture: Markup
+    keys: tuple[tuple[str, str], ...]
     note: str
     numbers: Table
-    lines: tuple[Line, ...] = ()
-    points: tuple[Point, ...] = ()
-    bars: tuple[Bar, ...] = ()
+    held_out: bool = False
+    width: ClassVar[int] = WIDTH
+    height: ClassVar[int] = HEIGHT
 
 
-def _keys(names: Sequence[str]) -> tuple[tuple[int, str], ...]:
-    return tuple((place % COLOURS, name) for place, name in enumerate(names))
+def colour(place: int) -> str:
+    """The class of the series at a place; they begin anew where there are more."""
+    return f"s{place % COLOURS}"
+
+
+def legend(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """(class, name) of each series, in order."""
+    return tuple((colour(place), name) for place, name in enumerate(names))
+
+
+def picture(x_label: str, y_label: str, draw: Callable[[Any], None]) -> Markup:
+    """What `draw` puts on matplotlib's axes, as the inside of an `<svg>`.
+
+    Raises:
+        ImportError: matplotlib is not installed; the message names the extra.
+    """
+    figure_class = require_matplotlib()
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # whatever stands in somebody's own settings
+        matplotlib.rcParams.update(DRAWN)
+        size = (WIDTH / UNITS, HEIGHT / UNITS)
+        figure = figure_class(figsize=size, layout="constrained", frameon=False)
+        axes = figure.subplots()
+        axes.patch.set_visible(False)
+        axes.spines[["top", "left", "right"]].set_visible(False)
+        axes.spines["bottom"].set_gid("axis")
+        axes.tick_params(length=0, pad=6)
+        axes.set_axisbelow(True)
+        axes.locator_params(nbins=5)
+        axes.grid(axis="y", gid="grid")
+        axes.set_xlabel(textwrap.shorten(x_label, LONGEST_LABEL))
+        axes.set_ylabel(textwrap.shorten(y_label, LONGEST_LABEL))
+        draw(axes)
+        return Markup(svg_parts(figure))
 
 
 # -- curves ---------------------------------------------------------------------------------------
@@ -100,45 +108,39 @@ def curve_chart(
     title: str, curves: Sequence[Curve], *, unit: str, held_out: Sequence[HeldOut] = ()
 ) -> Chart:
     """Curves over updates, each with its band; measured points where there are any."""
-    ys = [y for c in curves for y in c.mean] + [y for c in curves for m in c.members for _, y in m]
-    ys += [y for h in held_out for y in (h.value.ci95 or (h.value.mean,))]
-    xs = [x for c in curves for m in c.members for x, _ in m] + [h.step for h in held_out]
-    if unit == "share":
-        ys += [0.0, 1.0]
-    frame = Frame.around(xs, ys, x_label="update", y_label=unit)
+
+    def draw(axes: Any) -> None:
+        if unit == "share":
+            axes.update_datalim([(curves[0].steps[0], 0.0), (curves[0].steps[0], 1.0)])
+        for place, line in enumerate(curves):
+            for member in line.members:
+                axes.plot(*zip(*member, strict=True), gid=f"thin {colour(place)}")
+            axes.plot(line.steps, line.mean, gid=f"line {colour(place)}")
+            if len(line.steps) == 1:
+                draw_dots(axes, line.steps, line.mean, colour(place))
+        for point in held_out:
+            ends = point.value.ci95 or (point.value.mean, point.value.mean)
+            axes.vlines(point.step, *ends, gid="held")
+            draw_dots(axes, [point.step], [point.value.mean], "held")
+        bottom, top = axes.get_ylim()  # a wide band is cut off here
+        for place, line in enumerate(curves):
+            low, high = np.clip(line.low, bottom, top), np.clip(line.high, bottom, top)
+            axes.fill_between(line.steps, low, high, gid=f"band {colour(place)}")
+
     return Chart(
         title=title,
         label=f"{title}, over updates",
-        frame=frame,
-        keys=_keys([c.name for c in curves]),
+        picture=picture("update", unit, draw),
+        keys=legend(line.name for line in curves),
+        held_out=bool(held_out),
         note=f"Unit: {unit}. {_band(curves)}",
         numbers=_curve_table(curves),
-        lines=tuple(_line(frame, c, place % COLOURS) for place, c in enumerate(curves)),
-        points=tuple(_point(frame, one) for one in held_out),
     )
 
 
-def _line(frame: Frame, curve: Curve, colour: int) -> Line:
-    line = list(zip(curve.steps, curve.mean, strict=True))
-    band = [*zip(curve.steps, curve.high, strict=True)]
-    band += [*zip(curve.steps, curve.low, strict=True)][::-1]
-    return Line(
-        colour,
-        band=_path(frame, band),
-        thin=tuple(_path(frame, member) for member in curve.members if len(member) > 1),
-        path=_path(frame, line),
-        lone=(frame.x(line[0][0]), frame.y(line[0][1])) if len(line) == 1 else None,
-    )
-
-
-def _path(frame: Frame, points: Sequence[tuple[float, ...]]) -> str:
-    return " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in points)
-
-
-def _point(frame: Frame, point: HeldOut) -> Point:
-    mean = point.value.mean
-    low, high = point.value.ci95 or (mean, mean)
-    return Point(frame.x(point.step), frame.y(mean), frame.y(low), frame.y(high))
+def draw_dots(axes: Any, xs: Sequence[float], ys: Sequence[float], kind: str) -> None:
+    """Dots of a class: lines without length, whose ends the style sheet rounds."""
+    axes.vlines(xs, ys, ys, gid=f"dot {kind}")
 
 
 def _band(curves: Sequence[Curve]) -> str:
@@ -178,49 +180,32 @@ def histogram(title: str, samples: Mapping[str, Sequence[float]], *, unit: str) 
     """Shares of episodes per bin, one colour per sample, side by side in every bin."""
     edges, exact = bins([value for values in samples.values() for value in values])
     counts = {name: tally(values, edges) for name, values in samples.items()}
-    top = max((c / len(samples[name]) for name, row in counts.items() for c in row if c), default=1)
-    frame = Frame.around(edges, (0.0, top), x_label=unit, y_label="share of episodes")
+    room = (edges[-1] - edges[0]) / (len(edges) - 1)
+    width = room * 0.9 / len(counts)
+
+    def draw(axes: Any) -> None:
+        for place, row in enumerate(counts.values()):
+            lefts = np.array(edges[:-1]) + room * 0.05 + place * width
+            heights = np.array(row) / max(1, sum(row))
+            axes.bar(lefts, heights, width, align="edge", gid=f"bar {colour(place)}")
+
     return Chart(
         title=title,
         label=title,
-        frame=frame,
-        keys=_keys([f"{name} (n = {len(values)})" for name, values in samples.items()]),
+        picture=picture(unit, "share of episodes", draw),
+        keys=legend(f"{name} (n = {len(values)})" for name, values in samples.items()),
         note="Share of episodes; each bar is one value." if exact else "Share of episodes per bin.",
         numbers=_bin_table(unit, counts, edges, exact),
-        bars=_bars(frame, counts, edges),
     )
-
-
-def _bars(
-    frame: Frame, counts: Mapping[str, Sequence[int]], edges: Sequence[float]
-) -> tuple[Bar, ...]:
-    found: list[Bar] = []
-    for place, (name, row) in enumerate(counts.items()):
-        for count, (low, high) in zip(row, pairwise(edges), strict=True):
-            if count:
-                left, room = frame.x(low), frame.x(high) - frame.x(low)
-                width = max(room * 0.9 / len(counts), 0.5)
-                top = frame.y(count / sum(row))
-                found.append(
-                    Bar(
-                        x=round(left + room * 0.05 + place * width, 1),
-                        y=top,
-                        width=round(width, 1),
-                        height=round(frame.under - top, 1),
-                        colour=place % COLOURS,
-                        label=f"{name}: {count} of {sum(row)} episodes",
-                    )
-                )
-    return tuple(found)
 
 
 def _bin_table(
     unit: str, counts: Mapping[str, Sequence[int]], edges: Sequence[float], exact: bool
 ) -> Table:
     """The bins that hold something."""
-    names = [f"{low} to {high}" for low, high in pairwise(labels(edges))]
+    names = [f"{low} to {high}" for low, high in pairwise(_apart(edges))]
     if exact:
-        names = labels([(low + high) / 2 for low, high in pairwise(edges)])
+        names = _apart([(low + high) / 2 for low, high in pairwise(edges)])
     rows = [
         [name, *map(str, row)]
         for name, *row in zip(names, *counts.values(), strict=True)
@@ -251,8 +236,12 @@ def bins(values: Sequence[float]) -> tuple[list[float], bool]:
 
 def tally(values: Sequence[float], edges: Sequence[float]) -> list[int]:
     """How many values lie in each bin; the last bin holds its upper edge."""
-    counts = [0] * (len(edges) - 1)
-    low, width = edges[0], (edges[-1] - edges[0]) / len(counts)
-    for value in values:
-        counts[min(max(int((value - low) / width), 0), len(counts) - 1)] += 1
-    return counts
+    return np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0].tolist()
+
+
+def _apart(values: Sequence[float]) -> list[str]:
+    """Numbers as everywhere; with more digits where those do not tell them apart."""
+    names, digits = [number(value) for value in values], 3
+    while len(set(names)) < len(set(values)):
+        names, digits = [f"{value:.{digits}g}" for value in values], digits + 1
+    return names

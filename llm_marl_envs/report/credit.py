@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from llm_marl_envs.files.json_files import from_json, read_json
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import number
-from llm_marl_envs.report.axes import Frame
-from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line
+from llm_marl_envs.report.charts import TABLE_ROWS, Chart, colour, draw_dots, legend, picture
 from llm_marl_envs.report.tables import Cell, Table, estimated, table
 
 VERSION = 2
@@ -174,14 +174,11 @@ def _chart(audit: CreditAudit) -> Chart:
     names = [one.name for one in audit.estimators if one in ordered[:DRAWN]]
     means = [[fmean(message.judged[name]) for name in names] for message in audit.messages]
     worth = [message.worth for message in audit.messages]
-    frame = Frame.around(
-        worth, [y for row in means for y in row], x_label="reference advantage", y_label="reward"
-    )
-    dots = [
-        Line(place % COLOURS, band="", thin=(), path="", lone=(frame.x(x), frame.y(y)))
-        for x, row in zip(worth, means, strict=True)
-        for place, y in enumerate(row)
-    ]
+
+    def draw(axes: Any) -> None:
+        for place, judged in enumerate(zip(*means, strict=True)):
+            draw_dots(axes, worth, judged, colour(place))
+
     rows = [
         [f"{one.agent}, turn {one.turn}, point {one.point}", *map(number, [one.worth, *row])]
         for one, row in zip(audit.messages, means, strict=True)
@@ -195,9 +192,8 @@ def _chart(audit: CreditAudit) -> Chart:
     return Chart(
         title="Mean judgement of each message",
         label="mean judgement of each message, over its reference advantage",
-        frame=frame,
-        keys=tuple((place % COLOURS, name) for place, name in enumerate(names)),
+        picture=picture("reference advantage", "reward", draw),
+        keys=legend(names),
         note=" ".join(notes),
         numbers=table(["message", "reference", *names], rows[:TABLE_ROWS]),
-        lines=tuple(dots),
     )

@@ -1,8 +1,9 @@
 """One self-contained HTML file of a folder of results: what `llm-marl report` does.
 
 Owns the order of the parts and the templates that show them. Every value a template shows is text,
-whatever it holds: `TEMPLATES` escapes it, and there is no markup in Python. The page has no script,
-asks the network for nothing (its policy forbids both), and is the same bytes for the same files.
+whatever it holds: `TEMPLATES` escapes it. The one markup that does not come from them is the shapes
+of pictures, which hold numbers and names of metrics alone. The page has no script, asks the network
+for nothing (its policy forbids both), and is the same bytes for the same files.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ def write_report(
 
     Raises:
         FileNotFoundError: no such folder.
+        ImportError: there is something to draw, and matplotlib is not installed.
         ValueError: no such file, a malformed one, nothing to report, or a negative number of
             episodes.
     """

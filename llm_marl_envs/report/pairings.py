@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import number
-from llm_marl_envs.measure.numbers.lookup import title
 from llm_marl_envs.measure.numbers.metrics import METRICS
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.studies.cross_play import CrossPlay, Matrix, axes_of
 from llm_marl_envs.measure.studies.heat_map import heights
 from llm_marl_envs.measure.studies.zero_shot import ZeroShot

@@ -10,11 +10,18 @@ from typing import Any
 from llm_marl_envs.core.records import countable, measured
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.measure.numbers.diagnosis import Finding, diagnose
-from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
 from llm_marl_envs.measure.numbers.format import NOTHING, interval, number
-from llm_marl_envs.measure.numbers.lookup import charts, logged, pattern, title
-from llm_marl_envs.measure.numbers.measuring import TaskKey, measure, per_task
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
+from llm_marl_envs.measure.numbers.values import (
+    TaskKey,
+    charts,
+    logged,
+    measure,
+    pattern,
+    per_task,
+    title,
+)
 from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
 from llm_marl_envs.report.series import change, curve, estimate_success, points
 from llm_marl_envs.report.sources import Run, Transcript

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks, share
-from llm_marl_envs.measure.numbers.estimators import t_interval
-from llm_marl_envs.measure.numbers.measuring import TaskKey, task_of
+from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks, share, t_interval
+from llm_marl_envs.measure.numbers.values import TaskKey, task_of
 
 MOST_POINTS = 200
 """Points of a drawn curve; longer logs are averaged over equal stretches of updates."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import NOTHING, interval, number
 
 

@@ -18,7 +18,7 @@ from llm_marl_envs import make
 from llm_marl_envs.core.environment import Outcome
 from llm_marl_envs.core.options import declared_fields
 from llm_marl_envs.core.records import read_jsonl
-from llm_marl_envs.measure.numbers.lookup import logged
+from llm_marl_envs.measure.numbers.values import logged
 from llm_marl_envs.policies import ScriptedPolicy
 from trainers.batch.packing import pack_rows
 from trainers.config import MAGRPOConfig

@@ -25,6 +25,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from llm_marl_envs.core.errors import WorkFailedError
+
 OLD = "old_per_token_logps"
 """TRL's key of the trainer's own log-probs."""
 MASK = "token_mask"
@@ -32,7 +34,7 @@ TokenMode = Literal["token_truncate", "token_mask"]
 """TRL's names of corrections that look at one token at a time."""
 
 
-class EngineDriftError(RuntimeError):
+class EngineDriftError(WorkFailedError):
     """An engine samples from other weights, or another distribution, than the trainer scores."""
 
 

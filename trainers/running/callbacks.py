@@ -14,7 +14,7 @@ from typing import Any
 from transformers import ProgressCallback, TrainerCallback
 from transformers.trainer_callback import DefaultFlowCallback
 
-from llm_marl_envs.commands.ending import Stopped
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.measure.numbers.diagnosis import diagnose
 from llm_marl_envs.measure.progress import counter
 from trainers.running.clock import REST

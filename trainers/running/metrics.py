@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from llm_marl_envs.core.records import Episode, EpisodeGroup, countable, measured
-from llm_marl_envs.measure.numbers.measuring import mean, measure, over_actions
 from llm_marl_envs.measure.numbers.metrics import METRICS
+from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
 
 _OF_EPISODES = [one.name for one in METRICS.values() if one.of == "episode" and one.log]
 _OF_ACTIONS = [one for one in METRICS.values() if one.of == "action" and one.log]

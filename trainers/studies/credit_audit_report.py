@@ -12,10 +12,9 @@ from typing import Any
 from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.measure.numbers.estimate import Estimate, as_filed
-from llm_marl_envs.measure.numbers.format import number, with_interval
-from llm_marl_envs.measure.numbers.table import format_table
-from llm_marl_envs.measure.studies.heat_map import require_matplotlib
+from llm_marl_envs.files.pictures import require_matplotlib
+from llm_marl_envs.measure.numbers.estimates import Estimate, as_filed
+from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.named import Context, Sampling, named_team
 from trainers.policies.token_policy import TokenPolicy

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 
 T = TypeVar("T")
 Products = Mapping[str, tuple[Sequence[int], np.ndarray]]

@@ -23,11 +23,12 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
-from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.core.environment import TextParallelEnv
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.records import Episode, read_jsonl, write_jsonl
 from llm_marl_envs.core.rendering import print_text
 from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure import (
     TeamResult,
     evaluate_team,
@@ -35,12 +36,10 @@ from llm_marl_envs.measure import (
 )
 from llm_marl_envs.measure.numbers.coordination import match_by_choice
 from llm_marl_envs.measure.numbers.diagnosis import diagnose
-from llm_marl_envs.measure.numbers.format import interval, number, whole
-from llm_marl_envs.measure.numbers.lookup import title
-from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.numbers.format import format_table, interval, number, whole
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
-from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 from llm_marl_envs.report import write_report
 from trainers.policies.token_policy import TokenPolicy
 from trainers.running.folder import TEAM, checkpoints_in, newest_checkpoint, newest_or_cleared

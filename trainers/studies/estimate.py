@@ -26,7 +26,7 @@ import psutil
 import torch
 from transformers import TrainerCallback
 
-from llm_marl_envs.commands.ending import Stopped
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.measure.numbers.format import number, percent, whole
 from trainers.running.memory import MIB
 from trainers.train import build_trainer, read_run, settled

@@ -31,7 +31,7 @@ from typing import Any
 
 from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.measure.numbers.estimate import over_runs
+from llm_marl_envs.measure.numbers.estimates import over_runs
 from llm_marl_envs.measure.run_manifest import sha256
 from llm_marl_envs.measure.runner import Plan, starts_of
 from llm_marl_envs.play.registry import make

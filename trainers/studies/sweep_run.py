@@ -24,7 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.commands.exit_status import ending
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.plugins import import_plugins, plugin_options
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.measure.numbers.diagnosis import diagnose

@@ -9,11 +9,10 @@ from statistics import mean
 from string import ascii_uppercase
 from typing import Any
 
-from llm_marl_envs.measure.numbers.estimate import over_runs
-from llm_marl_envs.measure.numbers.format import number, whole, with_interval
-from llm_marl_envs.measure.numbers.lookup import title
-from llm_marl_envs.measure.numbers.table import format_table
-from llm_marl_envs.measure.studies.heat_map import require_matplotlib
+from llm_marl_envs.files.pictures import require_matplotlib
+from llm_marl_envs.measure.numbers.estimates import over_runs
+from llm_marl_envs.measure.numbers.format import format_table, number, whole, with_interval
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.report.series import curve
 from trainers.running.folder import LOG_FILE
 from trainers.studies.trained_baselines import TEAM

@@ -1,1 +1,1 @@
-"""Numbers of episodes: estimators, intervals, comparisons, tables."""
+"""Numbers of episodes: estimates with intervals, metrics, results, comparisons, tables."""

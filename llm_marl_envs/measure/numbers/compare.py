@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.measure.numbers.estimators import (
+from llm_marl_envs.measure.numbers.estimates import (
     RESAMPLES,
     bootstrap_interval,
     interquartile_mean,
@@ -25,7 +25,7 @@ from llm_marl_envs.measure.numbers.estimators import (
     wilson_interval,
 )
 from llm_marl_envs.measure.numbers.format import interval, number, p_value, percent
-from llm_marl_envs.measure.numbers.result_files import EVALUATION, POINT_FILE, read_results
+from llm_marl_envs.measure.numbers.results import EVALUATION, POINT_FILE, read_results
 
 MAX_EXACT = 20_000
 """Up to so many permutations all are counted; beyond, as many are drawn."""

@@ -19,7 +19,7 @@ from llm_marl_envs.core.experts import Experts, experts_of, find_experts
 from llm_marl_envs.core.records import Episode, Request, measured
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.tasks import Task
-from llm_marl_envs.measure.numbers.estimators import bootstrap_interval
+from llm_marl_envs.measure.numbers.estimates import bootstrap_interval
 from llm_marl_envs.play.rollout import REPEATS, Failures, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimators import t_interval
+from llm_marl_envs.measure.numbers.estimates import t_interval
 from llm_marl_envs.measure.numbers.format import number, percent
 
 Entry = Mapping[str, Any]

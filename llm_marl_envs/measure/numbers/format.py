@@ -1,6 +1,6 @@
 """How a measured number is written, in tables, pictures and pages alike.
 
-Owns the digits. Widths and columns are `table.py`.
+Owns the digits, and columns of plain text. Which numbers stand in a table is `tables.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 
 NOTHING = "-"
 """What is not known."""
@@ -68,3 +68,16 @@ def p_value(p: float) -> str:
 def percent(share: float) -> str:
     """A share as `12.3%`."""
     return f"{share:.1%}"
+
+
+def format_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """First column left, the others right, two spaces between."""
+    lines = [list(heading), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heading))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )

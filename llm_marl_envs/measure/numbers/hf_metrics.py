@@ -3,16 +3,18 @@
     from llm_marl_envs.measure.numbers.hf_metrics import CoopReturn
     CoopReturn().compute(returns=[0.5, 1.0], task_ids=["a", "b"])
 
-Owns inputs and names; every number comes from `estimators.py`. `evaluate` (and with it pandas) is
+Owns inputs and names; the intervals are those of `estimates.py`. `evaluate` (and with it pandas) is
 imported when a class is first asked for, so that importing this library stays light.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llm_marl_envs.measure.numbers import estimators
+from llm_marl_envs.measure.numbers import estimates
+from llm_marl_envs.measure.numbers.metrics import answer_agreement, contribution_balance
 
 if TYPE_CHECKING:
     from evaluate import Metric
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     AnswerAgreement: type[Metric]
     Rouge: type[Metric]
 
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
+
 
 def __getattr__(name: str) -> Any:
     if name not in _METRICS:
@@ -33,30 +37,68 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
+def mean_terms(episodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Name -> mean over episodes; an episode that lacks a term counts as 0.
+
+    Raises:
+        ValueError: no episodes.
+    """
+    each = list(episodes)
+    if not each:
+        raise ValueError("no episodes; expected at least one")
+    names = dict.fromkeys(name for terms in each for name in terms)
+    return {name: math.fsum(t.get(name, 0.0) for t in each) / len(each) for name in names}
+
+
+def rouge(
+    predictions: Sequence[str],
+    references: Sequence[str],
+    types: Sequence[str] = ROUGE_TYPES,
+) -> dict[str, float]:
+    """ROUGE F-measures, means over pairs, as `rouge_score` computes them (no stemming).
+
+    Raises:
+        ImportError: `rouge_score` is not installed.
+        ValueError: other numbers of predictions and references, or none.
+    """
+    if len(predictions) != len(references) or not len(predictions):
+        raise ValueError(
+            f"{len(predictions)} predictions, {len(references)} references: expected as many of "
+            "each, and at least one"
+        )
+    try:
+        from rouge_score import rouge_scorer
+    except ImportError as error:
+        raise ImportError("ROUGE needs rouge_score: pip install 'llm-marl-envs[eval]'") from error
+    scorer = rouge_scorer.RougeScorer(list(types), use_stemmer=False)
+    scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
+    return {one: math.fsum(s[one].fmeasure for s in scores) / len(scores) for one in types}
+
+
 # Each takes its inputs and options by name; `evaluate.combine` passes those of the others, too.
 
 
 def _coop_return(returns: Any, task_ids: Any, **_: Any) -> dict[str, Any]:
     """Mean team return with a 95 % bootstrap interval over tasks."""
-    means = estimators.task_means(task_ids, returns)
-    low, high = estimators.bootstrap_interval(means)
+    means = estimates.task_means(task_ids, returns)
+    low, high = estimates.bootstrap_interval(means)
     return {"mean_return": sum(means) / len(means), "return_low": low, "return_high": high}
 
 
 def _success_rate(successes: Any, task_ids: Any, clusters: Any = None, **_: Any) -> dict[str, Any]:
     """Share of solved episodes with its 95 % interval, Wilson's at the effective size.
 
-    Option `clusters`: task -> what it shares with others, see `estimators.success_interval`.
+    Option `clusters`: task -> what it shares with others, see `estimates.success_interval`.
     """
-    means = estimators.task_means(task_ids, successes)
-    low, high = estimators.success_interval(task_ids, successes, clusters)
+    means = estimates.task_means(task_ids, successes)
+    low, high = estimates.success_interval(task_ids, successes, clusters)
     return {"success_rate": sum(means) / len(means), "success_low": low, "success_high": high}
 
 
 def _pass_at_k(successes: Any, task_ids: Any, k: Any = 1, **_: Any) -> dict[str, Any]:
     """pass@k, unbiased (Chen et al. 2021), mean over tasks; option `k`, a number or several."""
     each = [k] if isinstance(k, int) else list(k)
-    return {f"pass@{one}": estimators.mean_pass_at_k(task_ids, successes, one) for one in each}
+    return {f"pass@{one}": estimates.mean_pass_at_k(task_ids, successes, one) for one in each}
 
 
 def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]:
@@ -68,27 +110,27 @@ def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]
         if len(set(names)) < len(names):
             raise ValueError(f"an episode names a term twice: {list(names)}")
         episodes.append(dict(zip(names, values, strict=True)))
-    return estimators.mean_terms(episodes)
+    return mean_terms(episodes)
 
 
 def _contribution_balance(contributions: Any, **_: Any) -> dict[str, Any]:
     """Smallest over mean contribution of the agents, mean over episodes that have any."""
-    found = [estimators.contribution_balance(one) for one in contributions]
+    found = [contribution_balance(one) for one in contributions]
     known = [one for one in found if one is not None]
     return {"contribution_balance": sum(known) / len(known) if known else None}
 
 
 def _answer_agreement(answers: Any, **_: Any) -> dict[str, Any]:
     """Share of pairs of agents with the same answer, mean over episodes; None: no answer."""
-    found = [estimators.answer_agreement(one) for one in answers]
+    found = [answer_agreement(one) for one in answers]
     return {"answer_agreement": sum(found) / len(found)}
 
 
 def _rouge(
-    predictions: Any, references: Any, rouge_types: Any = estimators.ROUGE_TYPES, **_: Any
+    predictions: Any, references: Any, rouge_types: Any = ROUGE_TYPES, **_: Any
 ) -> dict[str, Any]:
     """ROUGE F-measures; option `rouge_types`."""
-    return estimators.rouge(predictions, references, rouge_types)
+    return rouge(predictions, references, rouge_types)
 
 
 # class -> (its function, input -> its dtype, in a list where an episode has several)

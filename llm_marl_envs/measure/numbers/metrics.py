@@ -2,26 +2,24 @@
 
 The log of a training, the summary of an evaluation, tables, reports and the documentation read this
 table. A new number is one entry in it; one that a summary holds is a field of `results.py`, too.
-Entries are found by `lookup.py`, their values in episodes by `measuring.py`; means with intervals
-are `estimate.py`, digits `format.py`.
+Entries are found, and their values measured, by `values.py`; means with intervals are
+`estimates.py`, digits `format.py`.
 
-A name may hold a place, `<agent>`, `<term>` and the like, which stands for any name; `lookup.named`
+A name may hold a place, `<agent>`, `<term>` and the like, which stands for any name; `values.named`
 fills it in.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from typing import Literal
 
 from llm_marl_envs.core.answers import canonical
 from llm_marl_envs.core.records import Episode, StopReason, Turn
-from llm_marl_envs.measure.numbers.estimators import (
-    answer_agreement,
-    contribution_balance,
-)
 
 Of = Literal["action", "episode", "team", "update", "run", "study"]
 
@@ -106,6 +104,37 @@ def _text_balance(episode: Episode) -> float | None:
     return contribution_balance(
         [sum(len(turn.action) for turn in episode.trajectory(agent)) for agent in episode.agents]
     )
+
+
+def contribution_balance(contributions: Sequence[float]) -> float | None:
+    """Smallest contribution over the mean one: 1 all contribute alike, 0 somebody nothing.
+
+    Args:
+        contributions: one number per agent, in any unit; a negative one counts as 0.
+
+    Returns:
+        A number in [0, 1]; None where nobody contributes.
+
+    Raises:
+        ValueError: fewer than two agents.
+    """
+    if len(contributions) < 2:
+        raise ValueError(f"balance of {len(contributions)} agents: expected two or more")
+    kept = [max(0.0, float(one)) for one in contributions]
+    total = math.fsum(kept)
+    return min(kept) * len(kept) / total if total > 0 else None
+
+
+def answer_agreement(answers: Sequence[str | None]) -> float:
+    """Share of pairs of agents that give the same answer; None (no answer) agrees with nothing.
+
+    Raises:
+        ValueError: fewer than two answers.
+    """
+    pairs = list(combinations(answers, 2))
+    if not pairs:
+        raise ValueError(f"agreement of {len(answers)} answers: expected two or more")
+    return sum(a is not None and a == b for a, b in pairs) / len(pairs)
 
 
 def _agreement(episode: Episode) -> float | None:

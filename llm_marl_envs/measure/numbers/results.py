@@ -1,28 +1,38 @@
-"""What an evaluation found: the summary of its episodes, its JSON form and its table.
+"""Results of evaluations: which numbers one has, its JSON form, and where the files lie.
 
-Owns which numbers a result has and how they are read back. Playing episodes is
-`measure/runner.py`, the estimators are `estimators.py`. Episodes that failed are counted as
+Owns how a result is read back, and which folders and files `compare` and `table` take. Playing
+episodes is `measure/runner.py`, the arithmetic `estimates.py`. Episodes that failed are counted as
 `records.measured` says, and their number stands beside the means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import glob
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.core.records import Episode, measured, plain
+from llm_marl_envs.core.records import Episode, measured, plain, read_jsonl
 from llm_marl_envs.files.json_files import finite, from_json, read_json
-from llm_marl_envs.measure.numbers import estimators
 from llm_marl_envs.measure.numbers.coordination import CooperationIndex
-from llm_marl_envs.measure.numbers.estimate import over_tasks, share
-from llm_marl_envs.measure.numbers.measuring import mean, measure, over_actions
+from llm_marl_envs.measure.numbers.estimates import mean_pass_at_k, over_tasks, share, task_means
 from llm_marl_envs.measure.numbers.topography import Topography
+from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
 from llm_marl_envs.play.rollout import EpisodesFailedError, failure_of
 
 RESULT_VERSION = 1
 RESULT_FILE = "summary.json"
+EVALUATION = "eval"
+"""The folder in a run's folder that its evaluation is kept in."""
+DEMO_FILE = "transcripts_after.jsonl"
+SWEEP_FILE = "results.json"
+POINT_FILE = "point.json"
+EXPECTED = (
+    f"no {RESULT_FILE} there; expected the output of `llm-marl eval`, the folder of a run that "
+    f"holds it as {EVALUATION}/, a demo's or a sweep's folder, a folder of such folders, or a file "
+    "of episodes"
+)
 TERMS = "reward_terms/"
 
 
@@ -53,8 +63,7 @@ class TaskScore:
 class Cost:
     """What the episodes took; each number as the table of metrics (`metrics.py`) says.
 
-    None stands for what nobody counted, or for a clock that nobody looked at. Summaries of older
-    releases hold the sum of turns over agents, as `turns`.
+    None stands for what nobody counted, or for a clock that nobody looked at.
     """
 
     seconds: float | None
@@ -91,7 +100,7 @@ class TeamResult:
         samples: episodes per task and seed.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % interval, Wilson's at an effective size (`estimate.share`).
+        success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
         mean_return: undiscounted team return, mean over episodes.
@@ -163,7 +172,7 @@ def summarise(
                 f"{earned}; the environment paid something that is no number"
             )
     places = [index // per_task for index in range(len(episodes))]
-    returns = over_tasks(estimators.task_means(places, _known(values["mean_return"])))
+    returns = over_tasks(task_means(places, _known(values["mean_return"])))
     solved = _known(values["success"])
     known = len(solved) == len(counted)
     success = share(places, solved, _clusters(counted, per_task)) if known else None
@@ -197,9 +206,7 @@ def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
     """pass@k for k = 1, 2, 4, ... and the number of episodes per task."""
     powers = [2**i for i in range(per_task.bit_length())]
-    return {
-        k: estimators.mean_pass_at_k(places, solved, k) for k in dict.fromkeys([*powers, per_task])
-    }
+    return {k: mean_pass_at_k(places, solved, k) for k in dict.fromkeys([*powers, per_task])}
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
@@ -275,7 +282,7 @@ class _Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summary:
-    """What readers of a summary rely on; what has a default older releases did not write."""
+    """What readers of a summary rely on; what has a default may be missing."""
 
     tasks: tuple[TaskScore, ...]
     mean_return: float
@@ -316,10 +323,87 @@ def read_result(path: str | Path) -> dict[str, Any]:
         ) from error
     if not summary.tasks:
         raise ValueError(f"{file}: its list of tasks is empty")
-    each = found.get("samples", 1) * len(found.get("seeds", [0]))
-    if summary.failed and any(len(task.returns) < each for task in summary.tasks):
-        raise ValueError(
-            f"{file}: {summary.failed} episodes failed, and an older release left them out of all "
-            "means; delete the folder and run `llm-marl eval` again"
-        )
     return found
+
+
+# -- where results lie ----------------------------------------------------------------------------
+def result_files(path: str | Path) -> list[Path]:
+    """The files of results that a path stands for, sorted: one of a run, all of a sweep.
+
+    Args:
+        path: a file, a folder, or a pattern with `*` for several.
+
+    Raises:
+        ValueError: nothing there, or a run of a sweep without its evaluation; the message says what
+            was expected.
+    """
+    if "*" in str(path) and not Path(path).exists():
+        matching = sorted(map(Path, glob.glob(str(path))))
+        return [file for one in matching for file in result_files(one)] or _missing(Path(path))
+    path = Path(path)
+    if path.is_file() and path.name == SWEEP_FILE:
+        path = path.parent
+    if not path.is_dir():
+        return [path] if path.is_file() else _missing(path)
+    if (own := _of_run(path)) is not None:
+        return [own]
+    inside = sorted(one for one in path.iterdir() if one.is_dir())
+    found = {one: file for one in inside if (file := _of_run(one)) is not None}
+    unfinished = [one for one in inside if one not in found and (one / POINT_FILE).is_file()]
+    if found and unfinished:
+        raise ValueError(
+            f"{path}: {len(unfinished)} of its runs have no evaluation, e.g. {unfinished[0].name}; "
+            "finish the sweep, or name the runs that are meant, e.g. with a pattern"
+        )
+    return list(found.values()) or _missing(path)
+
+
+def _of_run(folder: Path) -> Path | None:
+    """The result of one run or evaluation, None where the folder is none."""
+    for file in (folder / RESULT_FILE, folder / EVALUATION / RESULT_FILE):
+        if file.is_file() and _is_evaluation(file):
+            return file
+    return folder / DEMO_FILE if (folder / DEMO_FILE).is_file() else None
+
+
+def _is_evaluation(file: Path) -> bool:
+    """Demos and the runs of sweeps have a summary of their own. A damaged one is for the reader."""
+    try:
+        found = read_json(file)
+    except ValueError:
+        return True
+    return "digest" not in found and not {"before", "after"} <= set(found)
+
+
+def _missing(path: Path) -> list[Path]:
+    if (path / "log.jsonl").is_file() or (path / "team.json").is_file():
+        raise ValueError(
+            f"{path}: a team that nobody evaluated: run llm-marl eval ENVIRONMENT --team {path} "
+            f"--output {path / EVALUATION}"
+        )
+    raise ValueError(f"{path}: {EXPECTED}")
+
+
+def read_results(path: str | Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """(file, result) of all that a path stands for.
+
+    Raises:
+        ValueError: as `result_files`, or a file is damaged.
+    """
+    for file in result_files(path):
+        yield file, _of_episodes(file) if file.suffix == ".jsonl" else read_result(file)
+
+
+def _of_episodes(file: Path) -> dict[str, Any]:
+    """What an evaluation would have written of these episodes; their bounds are not known."""
+    tasks: dict[str, list[Episode]] = {}
+    for episode in read_jsonl(file):
+        tasks.setdefault(episode.task_id or f"#{episode.seed}", []).append(episode)
+    counts = {len(some) for some in tasks.values()}
+    if len(counts) != 1:
+        raise ValueError(
+            f"{file}: {sorted(counts) or 'no'} episodes of a task: expected as many of each"
+        )
+    episodes = [episode for some in tasks.values() for episode in some]
+    about = {"env_id": episodes[0].env_id, "env_kwargs": plain(episodes[0].env_kwargs)}
+    return {**result_to_dict(summarise(episodes, counts.pop())), **about}

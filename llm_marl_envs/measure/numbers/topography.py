@@ -30,7 +30,7 @@ import numpy as np
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.envs.signals.messages import edit_distances
-from llm_marl_envs.measure.numbers.estimators import quantile_interval
+from llm_marl_envs.measure.numbers.estimates import quantile_interval
 
 PERMUTATIONS = 999
 FEWEST = 3

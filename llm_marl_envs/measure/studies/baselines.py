@@ -16,11 +16,12 @@ from llm_marl_envs.core.answers import canonical, read_answer
 from llm_marl_envs.core.environment import TextEnv, TextParallelEnv, task_source
 from llm_marl_envs.core.experts import find_experts
 from llm_marl_envs.core.records import measured
-from llm_marl_envs.measure.numbers.estimate import Estimate
-from llm_marl_envs.measure.numbers.lookup import read, title
+from llm_marl_envs.measure.numbers.estimates import Estimate
+from llm_marl_envs.measure.numbers.format import format_table
 from llm_marl_envs.measure.numbers.metrics import METRICS
 from llm_marl_envs.measure.numbers.results import TeamResult, result_to_dict, summarise
-from llm_marl_envs.measure.numbers.table import format_table, shown
+from llm_marl_envs.measure.numbers.tables import shown
+from llm_marl_envs.measure.numbers.values import in_summary, title
 from llm_marl_envs.measure.progress import Progress, expect
 from llm_marl_envs.measure.runner import Plan, run_plan, starts_of
 from llm_marl_envs.policies import Policy, RandomPolicy, Team
@@ -277,7 +278,7 @@ def baseline_table(found: Baselines) -> str:
     names = ("mean_return", "success", "failed", *costs)
     rows = []
     for name, one in found.results.items():
-        known = {metric: read(METRICS[metric], one).get(metric) for metric in names}
+        known = {metric: in_summary(METRICS[metric], one).get(metric) for metric in names}
         if one["cost"]["seconds"] is not None:
             episodes = sum(len(task["returns"]) for task in one["tasks"])
             known["seconds_per_episode"] = Estimate(one["cost"]["seconds"] / episodes)

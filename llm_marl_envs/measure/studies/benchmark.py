@@ -23,9 +23,8 @@ from llm_marl_envs import __version__
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.files.json_files import finite, read_json
-from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks
-from llm_marl_envs.measure.numbers.format import number, with_interval
-from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
 from llm_marl_envs.measure.runner import Plan, fingerprint_of_tasks, starts_of
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.named import Sampling

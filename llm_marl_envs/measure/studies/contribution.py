@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from llm_marl_envs.core.records import Branch, Episode, Request, Response
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
 from llm_marl_envs.measure.paired import Stage, returns_lost
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
 

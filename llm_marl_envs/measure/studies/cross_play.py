@@ -19,9 +19,13 @@ import numpy as np
 from llm_marl_envs.core.records import Episode, measured
 from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.measure.numbers.coordination import convention_match
-from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks
-from llm_marl_envs.measure.numbers.estimators import RESAMPLES, quantile_interval
-from llm_marl_envs.measure.numbers.measuring import mean, measure
+from llm_marl_envs.measure.numbers.estimates import (
+    RESAMPLES,
+    Estimate,
+    over_tasks,
+    quantile_interval,
+)
+from llm_marl_envs.measure.numbers.values import mean, measure
 from llm_marl_envs.measure.paired import Stage, returns_of
 from llm_marl_envs.policies import Team, check_team
 

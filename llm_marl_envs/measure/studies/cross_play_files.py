@@ -9,10 +9,9 @@ from typing import Any
 
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.files.json_files import from_json, read_json, write_json
-from llm_marl_envs.measure.numbers.estimate import Estimate, as_filed
-from llm_marl_envs.measure.numbers.format import number, whole, with_interval
-from llm_marl_envs.measure.numbers.lookup import title
-from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.numbers.estimates import Estimate, as_filed
+from llm_marl_envs.measure.numbers.format import format_table, number, whole, with_interval
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.studies.cross_play import CrossPlay, Matrix, axes_of
 from llm_marl_envs.measure.studies.zero_shot import ZeroShot
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.pictures import plain_text, require_matplotlib
 from llm_marl_envs.measure.numbers.format import number
-from llm_marl_envs.measure.numbers.lookup import title
+from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.studies.cross_play import axes_of
 
 if TYPE_CHECKING:
@@ -25,21 +26,6 @@ MAX_NAME = 32
 """Characters of a team's name that are drawn; of a longer one the end, which tells paths apart."""
 LEAST_WIDTH = 52
 """Characters of the title and of the axes' names that fit on a line of the smallest picture."""
-
-
-def require_matplotlib() -> Any:
-    """`matplotlib.figure.Figure`, which leaves pyplot's state alone.
-
-    Raises:
-        ImportError: matplotlib is not installed; the message names the extra.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            f"a picture needs matplotlib ({error}): pip install 'llm-marl-envs[eval]'"
-        ) from error
-    return Figure
 
 
 def heights(matrix: Matrix) -> list[list[float]]:
@@ -66,14 +52,14 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
     axes.set_xticks(range(n_teams), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(n_teams), names)
     width = max(LEAST_WIDTH, 9 * n_teams)
-    row, column = (textwrap.fill(_plain(one), width - 16) for one in axes_of(result.agents))
+    row, column = (textwrap.fill(plain_text(one), width - 16) for one in axes_of(result.agents))
     axes.set(ylabel=f"row {row}", xlabel=f"column {column}")
     means = ", ".join(
         f"{title(name)} {number(one.mean)}"
         for name in ("self_play", "cross_play")
         if (one := getattr(result, name)) is not None
     )
-    heading = textwrap.fill(_plain(f"{result.env_id}, {title('mean_return')}"), width)
+    heading = textwrap.fill(plain_text(f"{result.env_id}, {title('mean_return')}"), width)
     axes.set_title(f"{heading}\n{means}", fontsize="medium")
     height = heights(result.matrix)
     for i, j in np.ndindex(*matrix.shape) if n_teams <= MAX_NUMBERED else ():
@@ -89,10 +75,5 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
 
 
 def _short(name: str) -> str:
-    name = _plain(name)
+    name = plain_text(name)
     return name if len(name) <= MAX_NAME else f"…{name[1 - MAX_NAME :]}"
-
-
-def _plain(text: str) -> str:
-    """Text that is drawn as it is: `$` would begin a formula."""
-    return " ".join(text.split()).replace("$", r"\$")

@@ -11,7 +11,7 @@ from typing import Any
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure.numbers.results import RESULT_FILE, TeamResult, result_to_dict
-from llm_marl_envs.measure.numbers.table import result_table
+from llm_marl_envs.measure.numbers.tables import result_table
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import Costs, recording
 from llm_marl_envs.measure.runner import (

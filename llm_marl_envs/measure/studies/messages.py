@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.core.records import Episode
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.paired import Schedule, Stage, returns_lost
 from llm_marl_envs.play.rollout import Failures, rollout
 from llm_marl_envs.play.vector import VectorTextEnv

@@ -13,7 +13,7 @@ from typing import Any
 from llm_marl_envs.core.experts import find_experts
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.paired import Schedule, Stage, returns_of
 from llm_marl_envs.measure.studies.cross_play import check_teams
 from llm_marl_envs.policies import Policy, Team

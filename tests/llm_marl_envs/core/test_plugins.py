@@ -17,7 +17,7 @@ from support.paths import ROOT
 from llm_marl_envs import list_envs, make, register, spec
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands import COMMANDS, Command
-from llm_marl_envs.commands.ending import packages
+from llm_marl_envs.commands.exit_status import packages
 from llm_marl_envs.core import plugins
 from llm_marl_envs.core.plugins import Registry, entries, from_reference
 from llm_marl_envs.policies import ScriptedPolicy

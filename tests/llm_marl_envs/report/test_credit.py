@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,12 @@ def test_what_an_audit_says(tmp_path: Path) -> None:
         ("left_0, turn 0, point 0", "1.00", "1.50", "1.00"),
         ("left_0, turn 0, point 0", "-1.00", "-1.00", "0.00"),
     )
-    dots = [line.lone for line in found.chart.lines if line.lone is not None]
-    assert [line.colour for line in found.chart.lines] == [0, 1, 0, 1]
-    (right, high), (_, low), (left, lowest), _ = dots
+    series = re.findall(r'<g class="dot (s\d)">(.*?)</g>', found.chart.picture, re.DOTALL)
+    assert [colour for colour, _ in series] == ["s0", "s1"]
+    dots = [re.findall(r'd="M (\S+) (\S+) L', paths) for _, paths in series]
+    ((right, high), (left, lowest)), ((_, low), _) = (
+        [(float(x), float(y)) for x, y in one] for one in dots
+    )
     assert right > left
     assert high < low < lowest  # places on paper: what is worth more lies higher
 

@@ -101,9 +101,9 @@ def test_numbers_that_are_none_do_not_break_a_page(tmp_path: Path):
     lines(tmp_path / "log.jsonl", [{"step": i, "reward": r} for i, r in enumerate(odd)])
     lines(tmp_path / "a" / "log.jsonl", [{"step": 10**400, "reward": 1}, {"loss": True}])
     page = Reader(write_report(tmp_path).read_text())
-    points = [given[key] or "" for _, given in page.tags for key in given if key == "points"]
-    assert points
-    assert not [one for one in points if "nan" in one or "inf" in one]
+    paths = [given["d"] or "" for name, given in page.tags if name == "path"]
+    assert paths
+    assert not [one for one in paths if "nan" in one or "inf" in one]
 
 
 def test_two_evaluations_side_by_side(tmp_path: Path):
@@ -157,7 +157,7 @@ def test_only_one_run_has_measurements_before_and_after(tmp_path: Path):
 
     def held() -> int:
         tags = Reader(write_report(tmp_path).read_text()).tags
-        return sum(name == "circle" and given["class"] == "held" for name, given in tags)
+        return sum(given.get("class") == "dot held" for _, given in tags)
 
     assert held() == 2 * 2  # of the return and of success
     lines(tmp_path / "again" / "log.jsonl", [{"step": i, "reward": i} for i in range(9)])

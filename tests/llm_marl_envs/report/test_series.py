@@ -16,11 +16,10 @@ from llm_marl_envs.core.records import (
     write_jsonl,
 )
 from llm_marl_envs.measure import evaluate_team
-from llm_marl_envs.measure.numbers.estimate import over_tasks
-from llm_marl_envs.measure.numbers.estimators import t_interval
-from llm_marl_envs.measure.numbers.measuring import measure, per_task
+from llm_marl_envs.measure.numbers.estimates import over_tasks, t_interval
 from llm_marl_envs.measure.numbers.results import result_to_dict, summarise
-from llm_marl_envs.measure.numbers.table import result_table
+from llm_marl_envs.measure.numbers.tables import result_table
+from llm_marl_envs.measure.numbers.values import measure, per_task
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.report import write_report

@@ -16,7 +16,8 @@ from support.models import lora, make_trainer, settings, untrained, weights
 from support.toys import Lower
 from transformers import TrainerCallback
 
-from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.commands.exit_status import ending
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from trainers import train
 from trainers.config import MAGRPOConfig

@@ -24,7 +24,7 @@ from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextParallelEnv
 from llm_marl_envs.core.records import Request, Response
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import ListSource, Task
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies import ScriptedPolicy, Team
 from llm_marl_envs.report import write_report

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.models import SHORT, untrained
 
-from llm_marl_envs.commands.ending import Stopped
+from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.records import read_jsonl
 from trainers.policies.token_policy import TokenPolicy
 from trainers.running import defaults

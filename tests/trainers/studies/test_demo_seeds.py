@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import prepared
 
-from llm_marl_envs.measure.numbers.estimators import wilson_interval
+from llm_marl_envs.measure.numbers.estimates import wilson_interval
 
 BENCH = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "demo_seeds.py"))
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from support.models import settings, untrained
 
-from llm_marl_envs.commands.ending import Stopped
+from llm_marl_envs.core.errors import Stopped
 from trainers.studies.estimate import RunEstimate, advice, run_estimate, told
 from trainers.trainer import MAGRPOTrainer
 

@@ -18,9 +18,9 @@ from support import prepared
 from support.models import untrained
 from support.paths import ROOT
 
-from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.core import plugins
-from llm_marl_envs.measure.numbers.estimators import t_interval
+from llm_marl_envs.core.errors import Stopped
+from llm_marl_envs.measure.numbers.estimates import t_interval
 from trainers.studies import sweep_run
 from trainers.studies.sweep import Point, collect_results, read_sweep
 from trainers.studies.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm

@@ -13,9 +13,8 @@ from llm_marl_envs.core.records import Request
 from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import evaluate_team
-from llm_marl_envs.measure.numbers.latex import rows_at
 from llm_marl_envs.measure.numbers.results import RESULT_FILE, read_result, result_to_dict
-from llm_marl_envs.measure.numbers.table import result_table
+from llm_marl_envs.measure.numbers.tables import result_table, rows_at
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 

@@ -23,8 +23,8 @@ from llm_marl_envs.measure.numbers.compare import (
     results_at,
     scores_of,
 )
-from llm_marl_envs.measure.numbers.latex import rows_at
 from llm_marl_envs.measure.numbers.results import result_to_dict
+from llm_marl_envs.measure.numbers.tables import rows_at
 from llm_marl_envs.policies import ScriptedPolicy
 
 

@@ -18,9 +18,9 @@ from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import cooperation_index, evaluate_team, measure_coordination
 from llm_marl_envs.measure.numbers.coordination import convention_match, match_by_choice
-from llm_marl_envs.measure.numbers.estimators import bootstrap_interval, wilson_interval
+from llm_marl_envs.measure.numbers.estimates import bootstrap_interval, wilson_interval
 from llm_marl_envs.measure.numbers.results import read_result, result_to_dict, summarise
-from llm_marl_envs.measure.numbers.table import result_table
+from llm_marl_envs.measure.numbers.tables import result_table
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 

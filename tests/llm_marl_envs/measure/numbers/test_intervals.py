@@ -17,8 +17,8 @@ from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.measure.numbers.compare import compare
 from llm_marl_envs.measure.numbers.compare import report as comparison
-from llm_marl_envs.measure.numbers.estimate import Estimate
-from llm_marl_envs.measure.numbers.estimators import (
+from llm_marl_envs.measure.numbers.estimates import (
+    Estimate,
     bootstrap_interval,
     effective_size,
     success_interval,

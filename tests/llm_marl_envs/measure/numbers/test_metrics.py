@@ -16,8 +16,8 @@ import pytest
 
 from llm_marl_envs.core.records import Episode, Response, StopReason, Turn
 from llm_marl_envs.files.json_files import from_json
-from llm_marl_envs.measure.numbers import lookup
-from llm_marl_envs.measure.numbers.estimate import (
+from llm_marl_envs.measure.numbers import values
+from llm_marl_envs.measure.numbers.estimates import (
     Estimate,
     as_filed,
     over_runs,
@@ -25,9 +25,8 @@ from llm_marl_envs.measure.numbers.estimate import (
     share,
 )
 from llm_marl_envs.measure.numbers.format import interval, number, whole, with_interval
-from llm_marl_envs.measure.numbers.lookup import logged, named
-from llm_marl_envs.measure.numbers.measuring import measure, per_task
 from llm_marl_envs.measure.numbers.metrics import METRICS
+from llm_marl_envs.measure.numbers.values import logged, measure, named, per_task
 
 
 # -- estimates ------------------------------------------------------------------------------------
@@ -132,13 +131,13 @@ def test_a_place_in_a_name_is_filled_in():
     assert logged("eval_reward") is METRICS["mean_return"]
     for unknown in ("", "reward_terms/", "/cut", "rewards", "eval_rewards", "a/b"):
         assert logged(unknown) is None, unknown
-    assert lookup.title("match") == "convention match"
-    assert lookup.title("words") == "words"
-    assert lookup.pattern("<agent>/tokens") == "*/tokens"
+    assert values.title("match") == "convention match"
+    assert values.title("words") == "words"
+    assert values.pattern("<agent>/tokens") == "*/tokens"
 
 
 def test_charts_are_named_once_and_drawn_from_the_log():
-    charts = lookup.charts()
+    charts = values.charts()
     assert list(charts)[:2] == ["Mean return", "Success"]
     assert all(one.log for some in charts.values() for one in some)
     assert {len({one.unit for one in some}) for some in charts.values()} == {1}

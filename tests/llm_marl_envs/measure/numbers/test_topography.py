@@ -14,7 +14,7 @@ from llm_marl_envs import make
 from llm_marl_envs.envs.signals.messages import edit_distance
 from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.measure.numbers.results import result_to_dict
-from llm_marl_envs.measure.numbers.table import result_table
+from llm_marl_envs.measure.numbers.tables import result_table
 from llm_marl_envs.measure.numbers.topography import topographic_similarity, topographies
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy

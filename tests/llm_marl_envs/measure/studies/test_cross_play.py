@@ -18,7 +18,7 @@ from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.measure import evaluate_team
-from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.studies.cross_play import CrossPlay, cross_play
 from llm_marl_envs.measure.studies.cross_play_files import (

@@ -1,4 +1,4 @@
-"""`llm-marl cross-play`, `contribution` and `collect`: studies of teams.
+"""`llm-marl cross-play`, `contribution` and `collect`: what teams are worth and what they say.
 
 Owns their arguments and what they print.
 """
@@ -82,13 +82,14 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
 
 def _cross_play(options: Namespace) -> None:
     from llm_marl_envs.files.json_files import check_writable
+    from llm_marl_envs.files.pictures import require_matplotlib
     from llm_marl_envs.measure.paired import Stage
     from llm_marl_envs.measure.progress import counter
     from llm_marl_envs.measure.run_manifest import recording
     from llm_marl_envs.measure.runner import Plan
     from llm_marl_envs.measure.studies.cross_play import cross_play
     from llm_marl_envs.measure.studies.cross_play_files import report, write_cross_play
-    from llm_marl_envs.measure.studies.heat_map import require_matplotlib, save_heat_map
+    from llm_marl_envs.measure.studies.heat_map import save_heat_map
     from llm_marl_envs.measure.studies.zero_shot import zero_shot
     from llm_marl_envs.play.registry import make
 
@@ -139,7 +140,7 @@ def _cross_play(options: Namespace) -> None:
 def _contribution(options: Namespace) -> None:
     from llm_marl_envs.core.records import plain
     from llm_marl_envs.files.json_files import check_writable, write_json
-    from llm_marl_envs.measure.numbers.estimate import as_filed
+    from llm_marl_envs.measure.numbers.estimates import as_filed
     from llm_marl_envs.measure.paired import Stage
     from llm_marl_envs.measure.progress import counter
     from llm_marl_envs.measure.runner import Plan
@@ -188,9 +189,8 @@ def _contribution(options: Namespace) -> None:
 
 
 def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
-    from llm_marl_envs.measure.numbers.format import number, whole, with_interval
-    from llm_marl_envs.measure.numbers.lookup import title
-    from llm_marl_envs.measure.numbers.table import format_table
+    from llm_marl_envs.measure.numbers.format import format_table, number, whole, with_interval
+    from llm_marl_envs.measure.numbers.values import title
 
     def table(what: str, name: str, rows: dict[str, Any]) -> str:
         heading = (what, *map(title, ("lost", name, "failed")))

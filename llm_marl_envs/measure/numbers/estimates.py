@@ -1,13 +1,15 @@
-"""What evaluations compute. Pure functions, one implementation for every user of them.
+"""A mean and its 95 % interval: the one record of every number that has one, and the arithmetic.
 
-The runner, the comparison and the `evaluate.Metric` classes of `hf_metrics.py` all call these.
-Owns estimators of single teams; tests of a difference are in `compare.py`.
+Pure functions, one implementation for every user of them: the runner, comparisons, reports, and the
+`evaluate.Metric` classes of `hf_metrics.py`. Owns which interval goes with which kind of number.
+Tests of a difference are in `compare.py`, how an estimate is written in `format.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -16,9 +18,62 @@ import numpy as np
 RESAMPLES = 2000
 Z = 1.959964
 """The 0.975 quantile of the normal distribution."""
-ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and its 95 % interval.
+
+    Attributes:
+        mean: of `n` numbers.
+        ci95: its interval, None where there is none; without width where all numbers were alike,
+            which is no certainty.
+        n: tasks or runs that it was taken over, None where a file does not say.
+    """
+
+    mean: float
+    ci95: tuple[float, float] | None = field(default=None, metadata={"needed": True})
+    n: int | None = field(default=None, metadata={"key": "n_tasks"})
+
+
+def over_tasks(per_task: Sequence[float]) -> Estimate:
+    """The mean of one number per task, with its bootstrap interval.
+
+    Raises:
+        ValueError: no numbers.
+    """
+    values = [float(one) for one in per_task]
+    interval = bootstrap_interval(values)
+    return Estimate(sum(values) / len(values), interval, len(values))
+
+
+def over_runs(values: Sequence[float]) -> Estimate:
+    """The mean of one number per run, with Student's interval; one run alone has none.
+
+    Raises:
+        ValueError: no numbers.
+    """
+    interval = t_interval(values)
+    return Estimate(sum(values) / len(values), interval if len(values) > 1 else None, len(values))
+
+
+def share(
+    tasks: Sequence[Hashable],
+    solved: Sequence[float],
+    clusters: Mapping[Any, Sequence[Hashable]] | None = None,
+) -> Estimate:
+    """The share of solved tasks, mean over tasks, as `success_interval` has it."""
+    means = task_means(tasks, solved)
+    interval = success_interval(tasks, solved, clusters)
+    return Estimate(sum(means) / len(means), interval, len(means))
+
+
+def as_filed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The `dict_factory` of `asdict` for files: an estimate's `n` is called `n_tasks` in them."""
+    return {"n_tasks" if name == "n" else name: value for name, value in fields}
+
+
+# -- the arithmetic -------------------------------------------------------------------------------
 def bootstrap_interval(per_task: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
     """95 % percentile bootstrap interval of a mean, resampling tasks.
 
@@ -238,72 +293,3 @@ def mean_pass_at_k(tasks: Sequence[Hashable], solved: Sequence[float], k: int) -
     """`pass_at_k`, mean over tasks; errors as `by_task` and `pass_at_k`."""
     groups = by_task(tasks, solved).values()
     return math.fsum(pass_at_k(len(g), round(math.fsum(g)), k) for g in groups) / len(groups)
-
-
-def mean_terms(episodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Name -> mean over episodes; an episode that lacks a term counts as 0.
-
-    Raises:
-        ValueError: no episodes.
-    """
-    each = list(episodes)
-    if not each:
-        raise ValueError("no episodes; expected at least one")
-    names = dict.fromkeys(name for terms in each for name in terms)
-    return {name: math.fsum(t.get(name, 0.0) for t in each) / len(each) for name in names}
-
-
-def contribution_balance(contributions: Sequence[float]) -> float | None:
-    """Smallest contribution over the mean one: 1 all contribute alike, 0 somebody nothing.
-
-    Args:
-        contributions: one number per agent, in any unit; a negative one counts as 0.
-
-    Returns:
-        A number in [0, 1]; None where nobody contributes.
-
-    Raises:
-        ValueError: fewer than two agents.
-    """
-    if len(contributions) < 2:
-        raise ValueError(f"balance of {len(contributions)} agents: expected two or more")
-    kept = [max(0.0, float(one)) for one in contributions]
-    total = math.fsum(kept)
-    return min(kept) * len(kept) / total if total > 0 else None
-
-
-def answer_agreement(answers: Sequence[str | None]) -> float:
-    """Share of pairs of agents that give the same answer; None (no answer) agrees with nothing.
-
-    Raises:
-        ValueError: fewer than two answers.
-    """
-    pairs = list(combinations(answers, 2))
-    if not pairs:
-        raise ValueError(f"agreement of {len(answers)} answers: expected two or more")
-    return sum(a is not None and a == b for a, b in pairs) / len(pairs)
-
-
-def rouge(
-    predictions: Sequence[str],
-    references: Sequence[str],
-    types: Sequence[str] = ROUGE_TYPES,
-) -> dict[str, float]:
-    """ROUGE F-measures, means over pairs, as `rouge_score` computes them (no stemming).
-
-    Raises:
-        ImportError: `rouge_score` is not installed.
-        ValueError: other numbers of predictions and references, or none.
-    """
-    if len(predictions) != len(references) or not len(predictions):
-        raise ValueError(
-            f"{len(predictions)} predictions, {len(references)} references: expected as many of "
-            "each, and at least one"
-        )
-    try:
-        from rouge_score import rouge_scorer
-    except ImportError as error:
-        raise ImportError("ROUGE needs rouge_score: pip install 'llm-marl-envs[eval]'") from error
-    scorer = rouge_scorer.RougeScorer(list(types), use_stemmer=False)
-    scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
-    return {one: math.fsum(s[one].fmeasure for s in scores) / len(scores) for one in types}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy.stats import trim_mean
 
-from llm_marl_envs.measure.numbers.estimators import interquartile_mean
-from llm_marl_envs.measure.numbers.rates import clopper_pearson, fisher_p, fisher_power, holm
+from benchmarks.rates import clopper_pearson, fisher_p, fisher_power, holm
+from llm_marl_envs.measure.numbers.estimates import interquartile_mean
 
 
 def test_an_interval_of_a_share_is_exact():

@@ -16,10 +16,11 @@ from support.toys import WordPair
 from llm_marl_envs import make
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import evaluate_team
-from llm_marl_envs.measure.numbers import latex
-from llm_marl_envs.measure.numbers.estimate import Estimate
-from llm_marl_envs.measure.numbers.estimators import wilson_interval
-from llm_marl_envs.measure.numbers.latex import (
+from llm_marl_envs.measure.numbers import tables
+from llm_marl_envs.measure.numbers.estimates import Estimate, wilson_interval
+from llm_marl_envs.measure.numbers.metrics import METRICS
+from llm_marl_envs.measure.numbers.results import result_to_dict
+from llm_marl_envs.measure.numbers.tables import (
     TableRow,
     best_places,
     escape,
@@ -28,8 +29,6 @@ from llm_marl_envs.measure.numbers.latex import (
     rows_at,
     text_table,
 )
-from llm_marl_envs.measure.numbers.metrics import METRICS
-from llm_marl_envs.measure.numbers.results import result_to_dict
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
@@ -56,7 +55,7 @@ def test_the_table_is_this_text():
         "\\end{table}\n"
     )
     assert latex_table(ROWS).count("table}") == 0
-    assert doctest.testmod(latex).failed == 0
+    assert doctest.testmod(tables).failed == 0
 
 
 def test_every_special_character_is_escaped():

@@ -1,6 +1,7 @@
 """How often runs succeed: exact intervals, exact tests, their power, and many tests at once.
 
-For shares of runs, which are independent and few. Shares of tasks are in `estimators.py`.
+For shares of runs, which are independent and few. Shares of tasks are in
+`llm_marl_envs.measure.numbers.estimates`.
 """
 
 from __future__ import annotations

@@ -1,47 +1,29 @@
 """How a command ends: a line and a status for a mistake or a stop, a traceback for a bug.
 
 Status 0 is fine, 2 a mistake in what was asked, 1 work that failed, 130 Ctrl-C and 143 SIGTERM,
-which batch systems send before they kill. A mistake is what this library says on purpose: an
-error that its own code raises, what the system refuses (files, network), or a missing package. An
-error that nobody raised on purpose, a `ValueError` of numpy's for one, is a bug and keeps its
-traceback.
+which batch systems send before they kill. A mistake is an error that a `raise` of this library, or
+of a package behind one of its doors, makes; what the system refuses (files, network); or a missing
+package. Any other error, a `ValueError` of numpy's for one, is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
 
-import dis
+import linecache
 import os
 import signal
 import sys
 import threading
+import traceback as tracebacks
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from llm_marl_envs.core.errors import Stopped, WorkFailedError
 from llm_marl_envs.core.plugins import entries, groups
 
 MISTAKE, FAILURE = 2, 1
-_RAISE = dis.opmap["RAISE_VARARGS"]
-
-
-class Stopped(KeyboardInterrupt):
-    """Somebody asked the work to stop.
-
-    Args:
-        said: what was kept and how to go on.
-        signum: the signal that asked.
-
-    Attributes:
-        status: exit status of the command.
-        resumable: whether something was kept from which the work can go on.
-    """
-
-    resumable: bool = False
-
-    def __init__(self, said: str = "", signum: int = signal.SIGINT) -> None:
-        super().__init__(said)
-        self.said = said
-        self.status = 128 + signum
+MISTAKES = (ValueError, TypeError, ImportError)
+"""What a mistake is raised as; files and the network have `OSError`."""
 
 
 def ending(
@@ -72,31 +54,31 @@ def ending(
         if traceback or not is_said(error):
             raise
         _say(f"{name}: {one_line(error)}")
-        return (
-            MISTAKE if isinstance(error, (ValueError, TypeError, ImportError, OSError)) else FAILURE
-        )
+        return MISTAKE if isinstance(error, (*MISTAKES, OSError)) else FAILURE
 
 
 def is_said(error: BaseException) -> bool:
     """Whether an error is a message to the user, not a bug."""
-    if isinstance(error, OSError) or type(error).__module__.startswith("httpx"):
-        return True  # files and the network
+    network = type(error).__module__.startswith("httpx")
+    if network or isinstance(error, (OSError, WorkFailedError)):
+        return True
     if isinstance(error, ImportError) and _top(error.name or "") not in packages():
         return True
-    from llm_marl_envs.play.rollout import EpisodesFailedError
+    return isinstance(error, (*MISTAKES, FloatingPointError)) and _raised_on_purpose(error)
 
-    said = (ValueError, TypeError, ImportError, FloatingPointError, EpisodesFailedError)
-    if not isinstance(error, said):
+
+def _raised_on_purpose(error: BaseException) -> bool:
+    """Whether it comes from a `raise` in one of `packages`, not from a call that went wrong."""
+    steps = list(tracebacks.walk_tb(error.__traceback__))
+    if not steps:
         return False
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    if step is None:
-        return False
-    on_purpose = step.tb_frame.f_code.co_code[step.tb_lasti] == _RAISE
-    names = step.tb_frame.f_globals
+    names = steps[-1][0].f_globals
     run = names.get("__spec__")  # with `python -m` the name is `__main__`
-    return on_purpose and _top(run.name if run is not None else names["__name__"]) in packages()
+    (last,) = tracebacks.extract_tb(error.__traceback__, limit=-1)
+    # Where the message of a `raise` goes wrong, the column is that of the message.
+    statement = linecache.getline(last.filename, last.lineno or 0)[last.colno or 0 :]
+    ours = _top(run.name if run is not None else names["__name__"]) in packages()
+    return ours and statement.lstrip().startswith("raise ")
 
 
 def packages() -> set[str]:

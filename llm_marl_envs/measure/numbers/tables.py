@@ -1,4 +1,4 @@
-r"""Results as a table of text, Markdown or LaTeX (booktabs): mean and 95 % interval, one row each.
+r"""The tables that results make: as text, Markdown or LaTeX (booktabs), mean and 95 % interval.
 
 The best value of a column is marked where that is asked for, and claims nothing: where intervals
 overlap the order may be chance.
@@ -18,12 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.files.json_files import from_json, read_json
-from llm_marl_envs.measure.numbers.estimate import Estimate
-from llm_marl_envs.measure.numbers.format import ALIKE, number, with_interval
-from llm_marl_envs.measure.numbers.lookup import named, read, title
+from llm_marl_envs.measure.numbers.estimates import Estimate
+from llm_marl_envs.measure.numbers.format import (
+    ALIKE,
+    NOTHING,
+    format_table,
+    number,
+    whole,
+    with_interval,
+)
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
-from llm_marl_envs.measure.numbers.result_files import EVALUATION, SWEEP_FILE, read_results
-from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.numbers.results import EVALUATION, SWEEP_FILE, read_results
+from llm_marl_envs.measure.numbers.values import in_summary, named, title
 
 TERM = "reward_terms/<term>"
 DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")
@@ -77,8 +83,8 @@ def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
     cells: dict[str, Estimate] = {}
     for metric in METRICS.values():
         if metric.name != TERM:
-            cells |= read(metric, found)
-    for name, one in read(METRICS[TERM], found).items():  # a term may have a metric's name
+            cells |= in_summary(metric, found)
+    for name, one in in_summary(METRICS[TERM], found).items():  # a term may have a metric's name
         term = name.removeprefix(TERM.partition("<")[0])
         cells[title(name) if named(term) else term] = one
     return TableRow(str(found.get("team") or folder.name), cells)
@@ -107,11 +113,6 @@ def _metric(rows: Sequence[TableRow], column: str) -> Metric | None:
     """What a column shows; None where the table of metrics does not say, e.g. a reward term."""
     trained = all(row.trained for row in rows if column in row.cells)
     return named(RUN_COLUMNS.get(column, column) if trained else column)
-
-
-def _heads(rows: Sequence[TableRow], columns: Sequence[str]) -> list[str]:
-    metrics = [_metric(rows, column) for column in columns]
-    return [one.title if one else name for one, name in zip(metrics, columns, strict=True)]
 
 
 def known_columns(rows: Sequence[TableRow], columns: Sequence[str] | None) -> list[str]:
@@ -158,11 +159,9 @@ def latex_table(
     columns = known_columns(rows, columns)
     if label is not None and not re.fullmatch(r"[A-Za-z0-9:._/+-]+", label):
         raise ValueError(f"label {label!r}: expected letters, digits and :._/+- , e.g. tab:main")
-    heads = ["", *map(escape, _heads(rows, columns))]
-    lines = [rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule"]
-    lines += [_line(heads), r"\midrule"]
-    lines += [_line([escape(name), *cells]) for name, cells in _cells(rows, columns, _latex, best)]
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    heads, *body = map(_line, _grid(rows, columns, escape, _latex, best))
+    lines = [rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule", heads, r"\midrule"]
+    lines += [*body, r"\bottomrule", r"\end{tabular}"]
     if caption is not None or label is not None:
         around = [r"\begin{table}", r"\centering", *lines]
         around += [rf"\caption{{{escape(caption)}}}"] if caption is not None else []
@@ -175,9 +174,8 @@ def text_table(
     rows: Sequence[TableRow], columns: Sequence[str] | None = None, *, best: bool = False
 ) -> str:
     """The same as plain text, the best values with a star."""
-    columns = known_columns(rows, columns)
-    lines = [[label, *cells] for label, cells in _cells(rows, columns, _text, best)]
-    return format_table(["", *_heads(rows, columns)], lines)
+    heads, *body = _grid(rows, known_columns(rows, columns), str, _text, best)
+    return format_table(heads, body)
 
 
 def markdown_table(
@@ -185,11 +183,8 @@ def markdown_table(
 ) -> str:
     """The same in Markdown, the best values in bold."""
     columns = known_columns(rows, columns)
-    lines = [["", *map(_markdown_text, _heads(rows, columns))]]
-    lines += [["---", *["---:"] * len(columns)]]
-    lines += [
-        [_markdown_text(label), *cells] for label, cells in _cells(rows, columns, _markdown, best)
-    ]
+    heads, *body = _grid(rows, columns, _markdown_text, _markdown, best)
+    lines = [heads, ["---", *["---:"] * len(columns)], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
@@ -210,25 +205,34 @@ def best_places(rows: Sequence[TableRow], column: str) -> frozenset[int]:
     return frozenset(place for place, value in known.items() if number(value) == best)
 
 
-def _cells(
+def _grid(
     rows: Sequence[TableRow],
     columns: Sequence[str],
-    show: Callable[[Estimate | None, bool], str],
+    text: Callable[[str], str],
+    cell: Callable[[Estimate | None, bool], str],
     best: bool,
-) -> list[tuple[str, list[str]]]:
-    """(label, its cells) of each row."""
-    marked = {name: best_places(rows, name) if best else frozenset() for name in columns}
-    return [
-        (row.label, [show(row.cells.get(name), place in marked[name]) for name in columns])
-        for place, row in enumerate(rows)
-    ]
+) -> list[list[str]]:
+    """The heads, then label and cells of each row, as a form writes texts and numbers."""
+    metrics = [_metric(rows, column) for column in columns]
+    marked = [best_places(rows, column) if best else frozenset() for column in columns]
+    heads = [of.title if of else name for of, name in zip(metrics, columns, strict=True)]
+    lines = [["", *map(text, heads)]]
+    for place, row in enumerate(rows):
+        cells = [
+            cell(row.cells.get(name), place in of) for name, of in zip(columns, marked, strict=True)
+        ]
+        lines.append([text(row.label), *cells])
+    return lines
 
 
 def escape(text: str) -> str:
     """Text that LaTeX prints as it is; line ends and control characters become spaces."""
-    printable = "".join(sign if sign.isprintable() else " " for sign in text)
-    escaped = "".join(_SPECIAL.get(sign, sign) for sign in printable)
+    escaped = "".join(_SPECIAL.get(sign, sign) for sign in _printable(text))
     return " ".join(re.sub("-(?=-)", "-{}", escaped).split())  # two of them would be a dash
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -256,18 +260,38 @@ def _tex(value: float) -> str:
 
 def _text(cell: Estimate | None, best: bool) -> str:
     if cell is None:
-        return "-"
+        return NOTHING
     return with_interval(cell) + ("*" if best else "")
 
 
 def _markdown_text(text: str) -> str:
-    printable = "".join(sign if sign.isprintable() else " " for sign in text)
-    return " ".join(re.sub(r"([\\`*_{}\[\]<>|~$&#])", r"\\\1", printable).split())
+    return " ".join(re.sub(r"([\\`*_{}\[\]<>|~$&#])", r"\\\1", _printable(text)).split())
 
 
 def _markdown(cell: Estimate | None, best: bool) -> str:
     if cell is None:
-        return "-"
+        return NOTHING
     mean = number(cell.mean)
     interval = with_interval(cell).removeprefix(mean)
     return (f"**{mean}**" if best else mean) + interval
+
+
+# -- one column per team --------------------------------------------------------------------------
+def result_table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Columns side by side; rows that no result knows are left out.
+
+    Args:
+        results: heading -> what `result_to_dict` or `read_result` returns.
+    """
+    rows = []
+    for metric in METRICS.values():
+        columns = [in_summary(metric, one) for one in results.values()]
+        for name in dict.fromkeys(name for one in columns for name in one):
+            cells = [shown(metric, one.get(name)) for one in columns]
+            rows.append((title(name), *cells))
+    return format_table(("", *results), rows)
+
+
+def shown(metric: Metric, one: Estimate | None) -> str:
+    """A number with its interval; a count without decimals."""
+    return whole(one and one.mean) if metric.unit == "count" else with_interval(one)

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from llm_marl_envs.measure.numbers import estimators
+from llm_marl_envs.measure.numbers import estimates, hf_metrics, metrics
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,15 @@ from llm_marl_envs.measure.numbers import estimators
     ],
 )
 def test_pass_at_k_by_hand_and_by_counting(n: int, c: int, k: int, chance: float):
-    assert estimators.pass_at_k(n, c, k) == pytest.approx(chance, abs=1e-15)
+    assert estimates.pass_at_k(n, c, k) == pytest.approx(chance, abs=1e-15)
     draws = list(combinations([True] * c + [False] * (n - c), k))
-    assert estimators.pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+    assert estimates.pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws))
 
 
 def test_pass_at_k_is_unbiased_where_the_plug_in_is_not():
     rng = np.random.default_rng(0)
     solved = rng.binomial(4, 0.3, size=20_000)
-    mean = np.mean([estimators.pass_at_k(4, int(c), 2) for c in solved])
+    mean = np.mean([estimates.pass_at_k(4, int(c), 2) for c in solved])
     true = 1 - 0.7**2
     assert mean == pytest.approx(true, abs=0.01)
     assert np.mean(1 - (1 - solved / 4) ** 2) < true - 0.03
@@ -44,35 +44,35 @@ def test_pass_at_k_is_unbiased_where_the_plug_in_is_not():
 )
 def test_pass_at_k_refuses(n: int, c: int, k: int, words: str):
     with pytest.raises(ValueError, match=words):
-        estimators.pass_at_k(n, c, k)
+        estimates.pass_at_k(n, c, k)
 
 
 def test_tasks_count_alike_however_many_samples():
     # Task a: 1 of 2, task b: 0 of 1. Mean over tasks 1/4, over episodes it would be 1/3.
-    assert estimators.task_means(["a", "b", "a"], [1, 0, 0]) == [0.5, 0.0]
-    assert estimators.mean_pass_at_k(["a", "b", "a"], [1, 0, 0], 1) == 0.25
+    assert estimates.task_means(["a", "b", "a"], [1, 0, 0]) == [0.5, 0.0]
+    assert estimates.mean_pass_at_k(["a", "b", "a"], [1, 0, 0], 1) == 0.25
 
 
 def test_interquartile_mean_by_hand():
-    assert estimators.interquartile_mean([8, 1, 2, 3, 4, 5, 6, 100]) == (3 + 4 + 5 + 6) / 4
-    assert estimators.interquartile_mean([1, 2, 9]) == 4.0  # a quarter of three, rounded down: none
-    assert estimators.interquartile_mean([0, 0, 6, 9, 99]) == 5.0
+    assert estimates.interquartile_mean([8, 1, 2, 3, 4, 5, 6, 100]) == (3 + 4 + 5 + 6) / 4
+    assert estimates.interquartile_mean([1, 2, 9]) == 4.0  # a quarter of three, rounded down: none
+    assert estimates.interquartile_mean([0, 0, 6, 9, 99]) == 5.0
     with pytest.raises(ValueError, match="at least one"):
-        estimators.interquartile_mean([])
+        estimates.interquartile_mean([])
 
 
 def test_balance_agreement_and_terms_by_hand():
-    assert estimators.contribution_balance([1, 3]) == 0.5
-    assert estimators.contribution_balance([2, 2, 2]) == 1.0
-    assert estimators.contribution_balance([-5, 4]) == 0.0
-    assert estimators.contribution_balance([0, 0]) is None
-    assert estimators.answer_agreement(["4", "4", "5"]) == pytest.approx(1 / 3)
-    assert estimators.answer_agreement([None, None]) == 0.0
-    assert estimators.mean_terms([{"x": 1.0, "y": 2.0}, {"x": 3.0}]) == {"x": 2.0, "y": 1.0}
+    assert metrics.contribution_balance([1, 3]) == 0.5
+    assert metrics.contribution_balance([2, 2, 2]) == 1.0
+    assert metrics.contribution_balance([-5, 4]) == 0.0
+    assert metrics.contribution_balance([0, 0]) is None
+    assert metrics.answer_agreement(["4", "4", "5"]) == pytest.approx(1 / 3)
+    assert metrics.answer_agreement([None, None]) == 0.0
+    assert hf_metrics.mean_terms([{"x": 1.0, "y": 2.0}, {"x": 3.0}]) == {"x": 2.0, "y": 1.0}
     for call in (
-        lambda: estimators.contribution_balance([1]),
-        lambda: estimators.answer_agreement(["4"]),
-        lambda: estimators.mean_terms([]),
+        lambda: metrics.contribution_balance([1]),
+        lambda: metrics.answer_agreement(["4"]),
+        lambda: hf_metrics.mean_terms([]),
     ):
         with pytest.raises(ValueError, match="expected"):
             call()
@@ -80,16 +80,16 @@ def test_balance_agreement_and_terms_by_hand():
 
 def test_unequal_lengths_are_named():
     with pytest.raises(ValueError, match="2 task ids for 1 values"):
-        estimators.task_means(["a", "b"], [1.0])
+        estimates.task_means(["a", "b"], [1.0])
     with pytest.raises(ValueError, match="no episodes"):
-        estimators.task_means([], [])
+        estimates.task_means([], [])
     with pytest.raises(ValueError, match="1 predictions, 2 references"):
-        estimators.rouge(["a"], ["a", "b"])
+        hf_metrics.rouge(["a"], ["a", "b"])
 
 
 def test_rouge_by_hand():
     # "the cat" of "the cat sat": precision 1, recall 2/3, F 0.8; bigrams: 1 and 1/2, F 2/3.
-    found = estimators.rouge(["the cat"], ["the cat sat"])
+    found = hf_metrics.rouge(["the cat"], ["the cat sat"])
     assert found["rouge1"] == pytest.approx(0.8)
     assert found["rouge2"] == pytest.approx(2 / 3)
     assert found["rougeL"] == pytest.approx(0.8)
@@ -102,8 +102,6 @@ def test_rouge_by_hand():
 def hf(tmp_path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("evaluate")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    from llm_marl_envs.measure.numbers import hf_metrics
-
     return hf_metrics
 
 
@@ -240,4 +238,4 @@ def test_the_success_rate_takes_clusters(hf):
 def test_what_is_no_number_is_refused():
     for value in (math.nan, math.inf):
         with pytest.raises(ValueError, match="task 'b': the value"):
-            estimators.task_means(["a", "b"], [1.0, value])
+            estimates.task_means(["a", "b"], [1.0, value])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.commands import exit_status
+from llm_marl_envs.commands.exit_status import ending
 from llm_marl_envs.core.checks import suggestion
+from llm_marl_envs.core.errors import Stopped, WorkFailedError
 from llm_marl_envs.core.records import Episode, StopReason
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.play.registry import make
@@ -119,6 +122,32 @@ def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
 
     assert ending(work, "llm-marl train") == 1
     assert "update 3: loss nan is not finite" in capsys.readouterr().err
+
+
+def test_what_strangers_derive_from_our_failure_is_a_line(capsys: pytest.CaptureFixture[str]):
+    class LicenceError(WorkFailedError):
+        pass
+
+    def work() -> None:
+        raise LicenceError("no licence is free")
+
+    assert ending(work, "llm-marl x") == 1
+    assert capsys.readouterr().err == "llm-marl x: no licence is free\n"
+
+
+def test_a_bug_in_the_message_of_a_mistake_is_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Both are raised by a line that begins with `raise`, in a package that counts as ours."""
+    source = "def well():\n    raise ValueError('no')\ndef ill():\n    raise ValueError('no' + 5)\n"
+    (tmp_path / "behind_a_door.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(exit_status, "packages", lambda: {"behind_a_door"})
+    module = importlib.import_module("behind_a_door")
+    assert ending(module.well, "llm-marl x") == 2
+    assert capsys.readouterr().err == "llm-marl x: no\n"
+    with pytest.raises(TypeError):
+        ending(module.ill, "llm-marl x")
 
 
 def test_failed_episodes_are_said_with_the_first_traceback(capsys: pytest.CaptureFixture[str]):
