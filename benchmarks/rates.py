@@ -63,5 +63,5 @@ def fisher_power(rate: float, other: float, n: int) -> float:
         raise ValueError(f"rates {rate}, {other} and n={n}: expected 0 to 1, and at least 1 run")
     counts = range(n + 1)
     chances = np.outer(binom.pmf(counts, n, rate), binom.pmf(counts, n, other))
-    apart = [[fisher_p((a, n), (b, n)) <= ALPHA for b in counts] for a in counts]
-    return float(chances[np.array(apart)].sum())
+    apart = [[a < b and fisher_p((a, n), (b, n)) <= ALPHA for b in counts] for a in counts]
+    return float(chances[np.array(apart) | np.array(apart).T].sum())  # equal counts are not apart

@@ -18,6 +18,7 @@ from llm_marl_envs import make
 from llm_marl_envs.core.environment import Outcome
 from llm_marl_envs.core.options import declared_fields
 from llm_marl_envs.core.records import read_jsonl
+from llm_marl_envs.core.tasks import ListSource, Task
 from llm_marl_envs.measure.numbers.values import logged
 from llm_marl_envs.policies import ScriptedPolicy
 from trainers.batch.packing import pack_rows
@@ -442,6 +443,16 @@ def test_every_number_of_ours_has_a_range():
 def test_values_of_the_wrong_type_are_refused(tmp_path: Path, changes: dict[str, Any], words: str):
     with pytest.raises(TypeError, match=words):
         settings(tmp_path, **changes)
+
+
+def test_one_prompt_of_many_that_does_not_fit_is_found(tmp_path: Path):
+    """Bytes count: a text of few characters may be of many tokens."""
+    said = ["a b " * 20] * 40
+    said[29] = "漢字" * 39
+    tasks = [Task(f"t/{i}", "train", {"words": (text, "fig")}) for i, text in enumerate(said)]
+    env = Lower(tasks=ListSource(tasks, "train"))
+    with pytest.raises(ValueError, match=r"task 't/29': left_0 may need .* context holds 512"):
+        make_trainer(tmp_path, lambda: env, max_completion_length=150)
 
 
 def test_misfits_are_refused_before_any_work(tmp_path: Path):

@@ -7,6 +7,7 @@ gradient. Token tensors are built by `packing.py`, the loss is TRL's.
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ import numpy as np
 from llm_marl_envs.core.environment import TextEnv, task_source
 from llm_marl_envs.core.records import Episode, EpisodeGroup
 from llm_marl_envs.core.seeds import Start, derive_seed, held_out_starts
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.play.rollout import Failures, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import Team
@@ -32,8 +35,9 @@ from trainers.experience.sequential import check_sequential
 from trainers.policies.token_policy import TokenPolicy
 from trainers.schedules.schedules import TaskSchedule
 
-# Openings looked at before training; larger sources are sampled evenly.
-CONTEXT_SAMPLE = 256
+# Openings looked at before training; larger sources are sampled evenly. Of each agent's the longest
+# texts are read by its tokenizer.
+CONTEXT_SAMPLE, CONTEXT_READ = 256, 8
 
 
 class Collector:
@@ -315,6 +319,11 @@ def evaluation_episodes(
     return episodes
 
 
+def _bytes_told(agent: str, told: tuple[Task, Mapping[str, Sequence[Message]]]) -> int:
+    """How long the first words of an agent are."""
+    return sum(len(one.content.encode("utf-8", "surrogatepass")) for one in told[1][agent])
+
+
 def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
     """Refuse, before any work, episodes that cannot fit into a model's context.
 
@@ -328,12 +337,13 @@ def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
     if not isinstance(env, TextEnv):
         return
     step = max(1, len(env.source) // CONTEXT_SAMPLE)
-    for index in range(0, len(env.source), step):
-        task = env.source[index]
-        messages = env.first_words(task)
-        for agent, name in policy.team.policy_of.items():
-            limit = policy.team.context_length(name)
-            opening = len(policy.chats[name].opening(messages[agent]))
+    tasks = [env.source[index] for index in range(0, len(env.source), step)]
+    told = [(task, env.first_words(task)) for task in tasks]
+    for agent, name in policy.team.policy_of.items():
+        limit = policy.team.context_length(name)
+        size = partial(_bytes_told, agent)
+        for task, words in heapq.nlargest(CONTEXT_READ, told, key=size):
+            opening = len(policy.chats[name].opening(words[agent]))
             longest = opening + env.max_turns * args.max_completion_length
             if limit is not None and longest > limit:
                 raise ValueError(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import comb
 from typing import NamedTuple
 
-from llm_marl_envs.envs.grids.maps import FREE, MOVES, expected_random, neighbour
+from llm_marl_envs.envs.grids.maps import FREE, MOVES, ahead_of, expected_random, neighbour, size_of
 
 PROGRESS, SOLVED = 0.5, 0.5
 """Shares of the score: for being nearer to a solution than at the start, and for being there."""
@@ -110,8 +110,8 @@ def moves_left(cells: str, targets: Places) -> dict[Position, int]:
 
 def _steps(cells: str, move: str) -> list[int]:
     """For each place where a move leads; -1 where it cannot be."""
-    found = (neighbour(cells, place, move) for place in range(len(cells)))
-    return [-1 if one is None else one for one in found]
+    ways = (one[move] for one in ahead_of(size_of(cells)))
+    return [-1 if place is None or cells[place] != FREE else place for place in ways]
 
 
 def shortest_solution(cells: str, targets: Places, position: Position) -> str | None:

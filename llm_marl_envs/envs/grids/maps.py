@@ -10,6 +10,7 @@ import random
 import re
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from itertools import islice, product
 from typing import TypeVar
 
@@ -46,10 +47,22 @@ def read_moves(text: str) -> str | None:
 
 def neighbour(cells: str, place: int, move: str) -> int | None:
     """Where a move leads; None where a wall or the edge is in the way."""
-    size = size_of(cells)
-    row, column = place // size + MOVES[move][0], place % size + MOVES[move][1]
-    inside = 0 <= row < size and 0 <= column < size
-    return row * size + column if inside and cells[row * size + column] == FREE else None
+    there = ahead_of(size_of(cells))[place][move]
+    return there if there is not None and cells[there] == FREE else None
+
+
+@cache
+def ahead_of(size: int) -> tuple[dict[str, int | None], ...]:
+    """Place -> move -> where it leads on a map without walls; None over the edge."""
+    return tuple(
+        {
+            move: (row + down) * size + column + right
+            if 0 <= row + down < size and 0 <= column + right < size
+            else None
+            for move, (down, right) in MOVES.items()
+        }
+        for row, column in product(range(size), repeat=2)
+    )
 
 
 def size_of(cells: str) -> int:
@@ -70,13 +83,13 @@ def walk(cells: str, place: int, moves: Sequence[str]) -> list[int]:
 
 def distances(cells: str, goal: int) -> dict[int, int]:
     """Place -> moves of a shortest way to the goal, of the places from which there is a way."""
+    ahead = ahead_of(size_of(cells))
     found = {goal: 0} if cells[goal] == FREE else {}
     queue = deque(found)
     while queue:
         place = queue.popleft()
-        for move in MOVES:  # a way there is a way back
-            following = neighbour(cells, place, move)
-            if following is not None and following not in found:
+        for following in ahead[place].values():  # a way there is a way back
+            if following is not None and following not in found and cells[following] == FREE:
                 found[following] = found[place] + 1
                 queue.append(following)
     return found

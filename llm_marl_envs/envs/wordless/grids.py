@@ -28,9 +28,9 @@ from llm_marl_envs.envs.grids.maps import (
     MOVES,
     PROGRESS,
     WALL,
+    ahead_of,
     distances,
     draw_map,
-    neighbour,
     size_of,
 )
 from llm_marl_envs.envs.grids.maze_tasks import LONGER, MazeOptions
@@ -127,8 +127,8 @@ def _heard(request: Request) -> list[str]:
 # -- a way on a map -------------------------------------------------------------------------------
 def _ahead(size: int) -> NDArray[np.int64]:
     """(S, M): where a move leads on a map without walls; -1 over the edge."""
-    found = [[neighbour(FREE * size**2, at, move) for move in MOVES] for at in range(size**2)]
-    return np.array([[-1 if one is None else one for one in row] for row in found])
+    rows = [one.values() for one in ahead_of(size)]
+    return np.array([[-1 if place is None else place for place in row] for row in rows])
 
 
 def _left(cells: str, goal: int) -> NDArray[np.float64]:

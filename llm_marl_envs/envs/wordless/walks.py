@@ -78,12 +78,14 @@ def best_walk(worlds: Worlds, state: int) -> tuple[int, ...]:
     """
     if not len(worlds.weights):
         return ()
-    beam = [_begun(worlds, (), state, np.ones(len(worlds.weights), bool), 0.0)]
+    worth = np.ascontiguousarray(worlds.weights * worlds.scores.T)  # (S, W)
+    free = np.ascontiguousarray(~np.moveaxis(worlds.blocked, 0, -1))  # (S, M, W)
+    beam = [_begun(worth, (), state, np.ones(len(worlds.weights), bool), 0.0)]
     best = beam[0]
     for _ in range(LONGEST):
         longer: dict[tuple[int, bytes], _Walk] = {}
         for walk in beam:
-            for following in _longer(worlds, walk):
+            for following in _longer(worlds.ahead[walk.state], free[walk.state], worth, walk):
                 key = (following.state, following.alive.tobytes())
                 if key not in longer or following.value > longer[key].value:
                     longer[key] = following
@@ -93,17 +95,30 @@ def best_walk(worlds: Worlds, state: int) -> tuple[int, ...]:
 
 
 def _begun(
-    worlds: Worlds, moves: tuple[int, ...], state: int, alive: NDArray[np.bool_], lost: float
+    worth: NDArray[np.float64],
+    moves: tuple[int, ...],
+    state: int,
+    alive: NDArray[np.bool_],
+    lost: float,
 ) -> _Walk:
-    value = lost + float((worlds.weights * worlds.scores[:, state])[alive].sum())
+    value = lost + float(worth[state][alive].sum())
     return _Walk(moves, state, alive, lost, value)
 
 
-def _longer(worlds: Worlds, walk: _Walk) -> Iterator[_Walk]:
-    """A walk with one more move, each that is made in some world."""
-    here = worlds.weights * worlds.scores[:, walk.state]
-    for move, there in enumerate(worlds.ahead[walk.state]):
-        going = walk.alive & ~worlds.blocked[:, walk.state, move]
+def _longer(
+    ahead: NDArray[np.int64], free: NDArray[np.bool_], worth: NDArray[np.float64], walk: _Walk
+) -> Iterator[_Walk]:
+    """A walk with one more move, each that is made in some world.
+
+    Args:
+        ahead: (M,) where each move leads from its end.
+        free: (M, W), whether nothing stops it.
+        worth: (S, W), the weight of a world times what a state pays there.
+        walk: the walk.
+    """
+    here = worth[walk.state]
+    for move, there in enumerate(ahead):
+        going = walk.alive & free[move]
         if there >= 0 and going.any():
             lost = walk.lost + float(here[walk.alive & ~going].sum())
-            yield _begun(worlds, (*walk.moves, move), int(there), going, lost)
+            yield _begun(worth, (*walk.moves, move), int(there), going, lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -13,7 +14,14 @@ import pytest
 from pydantic import Field
 
 from llm_marl_envs import list_envs, make, spec
-from llm_marl_envs.core.options import Options, declared, name_and_options, options_of
+from llm_marl_envs.core.options import (
+    EXPECTED,
+    PARTS,
+    Options,
+    declared,
+    name_and_options,
+    options_of,
+)
 from llm_marl_envs.envs.games.crowd import CrowdEnv
 from llm_marl_envs.play.registry import load_entry_point
 
@@ -110,6 +118,82 @@ def test_every_choice_that_is_declared_can_be_made(env_id: str):
             assert made.env_kwargs[name] == choice
             tried += 1
     assert tried >= 4 + 3  # splits and ways to render, at least
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_what_a_declaration_does_not_take_is_refused(env_id: str):
+    """Values beside each range and of each other kind; a table of a game is named `payoffs`."""
+    properties = options_at(env_id).model_json_schema()["properties"]
+    schemas = [((name,), one) for name, one in properties.items()]
+    schemas += [
+        ((name, part), schema)
+        for name, one in properties.items()
+        for part, schema in one.get(PARTS, {}).items()
+    ]
+    for path, schema in schemas:
+        refused = [value for value in beside(schema) if not takes(schema, value)]
+        assert refused or takes(schema, object()), path
+        for value in refused:
+            given: Any = value if len(path) == 1 else {path[1]: value}
+            with pytest.raises((ValueError, TypeError), match=f"({path[-1]}|payoffs)=.*expected"):
+                make(env_id, **dict[str, Any]({path[0]: given}))
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_ends_of_every_range_can_be_played(env_id: str):
+    for name, schema in options_at(env_id).model_json_schema()["properties"].items():
+        for end in (
+            one[key] for one in schema.get("anyOf", [schema]) for key in ENDS if key in one
+        ):
+            make(env_id, **dict[str, Any]({name: end})).reset(seed=0)
+
+
+ENDS = ("minimum", "maximum")
+BOUNDS = (*ENDS, "exclusiveMinimum")
+
+
+def beside(schema: Any) -> list[Any]:
+    """Values of every kind, and those at the bounds of a schema; some of them it takes."""
+    found: list[Any] = [None, True, 1, 1.5, float("nan"), "no such", "2", [], {}]
+    for one in schema.get("anyOf", [schema]):
+        found += [one[key] + step for key in BOUNDS if key in one for step in (-1, 0, 1)]
+        if one.get("type") == "array":
+            each = one["items"].get("minimum", 1)
+            sizes = [
+                one[key] + step
+                for key in ("minItems", "maxItems")
+                if key in one
+                for step in (-1, 1)
+            ]
+            found += [[each] * size for size in sizes]
+            found += [[value] * one.get("minItems", 1) for value in beside(one["items"])]
+    return found
+
+
+def takes(schema: Any, value: Any) -> bool:
+    """Whether a JSON schema does, of the kinds that environments declare."""
+    if "anyOf" in schema:
+        return any(takes(one, value) for one in schema["anyOf"])
+    kind = schema.get("type")
+    if EXPECTED in schema or kind is None:
+        return True
+    if "enum" in schema:
+        return value in schema["enum"]
+    if kind == "array":
+        fits = isinstance(value, list) and all(takes(schema["items"], one) for one in value)
+        return fits and schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 99)
+    of_kind = {
+        "integer": type(value) is int,
+        "number": type(value) in (int, float),
+        "string": isinstance(value, str),
+        "boolean": isinstance(value, bool),
+        "object": isinstance(value, dict),
+        "null": value is None,
+    }[kind]
+    if not of_kind or kind not in ("integer", "number"):
+        return of_kind
+    high, low = schema.get("maximum", math.inf), schema.get("minimum", -math.inf)
+    return low <= value <= high and value > schema.get("exclusiveMinimum", -math.inf)
 
 
 def options_at(env_id: str) -> Any:

@@ -184,12 +184,6 @@ def test_demonstrations_are_good_first_actions() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"info": "half"}, "info='half'"),
-        ({"reward": "style"}, "reward='style'"),
-        ({"feedback": "loud"}, "feedback='loud'"),
-        ({"turns": 0}, "turns=0"),
-        ({"render_mode": "rgb"}, "render_mode='rgb'"),
-        ({"split": "dev"}, "dev"),
         ({"tasks": "bundled:coop_problems", "info": "split"}, "use info='full'"),
         ({"tasks": "bundled:nothing"}, "coop_problems"),
     ],

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from support.accuracy import accuracy_bounds
 from support.cost import milliseconds
+from support.debates import GSM, agreed, knowing, play, says
 
 from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.records import Episode, Request
-from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.envs.debate.scores import (
     LEFT_OUT,
     agreement,
@@ -24,43 +23,12 @@ from llm_marl_envs.envs.debate.scores import (
 from llm_marl_envs.envs.debate.solve_and_evaluate import DEFAULT_KINDS, SCORER, SOLVER
 from llm_marl_envs.envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.play.demonstrations import demonstrations
-from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.testing import JUNK
-from llm_marl_envs.play.vector import VectorTextEnv
-from llm_marl_envs.policies import Policy, ScriptedPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 ID = "solve_and_evaluate-v0"
 EVALUATOR = "evaluator_0"
-GSM = {"question": "What is 40 plus 2?", "answer": "They add up. #### 42"}
-
-
-def agreed(env: Any, number: int = 0) -> dict[str, Policy]:
-    """Honest experts who all follow the task's convention of one number."""
-    inner = env.unwrapped
-
-    def script(request: Request) -> str:
-        task = inner.source.find(request.task_id)
-        known = experts_of(inner).conventions(task)
-        return experts_of(inner).reply(
-            task, request.agent, known[number % len(known)], request.messages
-        )
-
-    return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
-
-
-def says(text: str) -> Policy:
-    return ScriptedPolicy(lambda request: text)
-
-
-def play(env: Any, team: Mapping[str, Policy], n: int = 1) -> list[Episode]:
-    starts = [Start(task=i, seed=i, sample_seed=i) for i in range(n)]
-    return rollout(VectorTextEnv([env]), team, starts)
-
-
-def knowing(env: Any) -> Policy:
-    """A solver that knows every answer."""
-    return ScriptedPolicy(lambda r: f"Answer: [{question_of(env.source.find(r.task_id)).answer}]")
 
 
 def mean(episodes: list[Episode], agent: str) -> float:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from support.cost import milliseconds
+from support.debates import GSM, agreed, knowing, play, right, says
 
 from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
-from llm_marl_envs.core.records import Episode, Request
+from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.debate.solve_critique_refine import DEFAULT_KINDS
@@ -24,45 +24,12 @@ from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 ID = "solve_critique_refine-v0"
-GSM = {"question": "What is 40 plus 2?", "answer": "They add up. #### 42"}
 DIVIDED = {
     "question": "Whose is the hat?",
     "choices": ["Ana", "Bo"],
     "answer": "Bo",
     "evidence": ["Ana has no hat.", "The hat is large.", "Bo likes large hats."],
 }
-
-
-def agreed(env: Any, number: int = 0) -> dict[str, Policy]:
-    """Experts who all follow the task's convention of one number."""
-    inner = env.unwrapped
-
-    def script(request: Request) -> str:
-        task = inner.source.find(request.task_id)
-        known = experts_of(inner).conventions(task)
-        return experts_of(inner).reply(
-            task, request.agent, known[number % len(known)], request.messages
-        )
-
-    return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
-
-
-def says(text: str) -> Policy:
-    return ScriptedPolicy(lambda request: text)
-
-
-def play(env: Any, team: Mapping[str, Policy], n: int = 1) -> list[Episode]:
-    starts = [Start(task=i, seed=i, sample_seed=i) for i in range(n)]
-    return rollout(VectorTextEnv([env]), team, starts)
-
-
-def right(env: Any, request: Request) -> str:
-    return f"Answer: [{question_of(env.source.find(request.task_id)).answer}]"
-
-
-def knowing(env: Any) -> Policy:
-    """Somebody who knows every answer."""
-    return ScriptedPolicy(lambda request: right(env, request))
 
 
 # -- arguments ------------------------------------------------------------------------------------

@@ -144,22 +144,16 @@ def test_demonstrations_prefer_nothing():
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "error", "match"),
+    ("kwargs", "match"),
     [
-        ({"weights": [1]}, ValueError, "weights=.*a list of 2 to 16"),
-        ({"weights": [1] * 17}, ValueError, "weights=.*a list of 2 to 16"),
-        ({"choices": 9}, ValueError, "choices=9: expected a whole number, 2 to 8"),
-        ({"arm": "max"}, ValueError, "arm='max': expected one of"),
-        ({"weights": [1, 1, 1, 0]}, ValueError, "weights=.*above 0"),
-        ({"scales": [[1, 1]]}, ValueError, "scales=.*expected 4 numbers"),
-        ({"turns": 0}, ValueError, "turns=0"),
-        ({"tasks": [{"rights": [["red"]]}], "split": "all"}, ValueError, "1 lists of 4 words"),
-        ({"tasks": [{"rights": [["a"] * 4]}], "split": "all"}, ValueError, "row 1: rights="),
-        ({"tasks": [{}], "split": "all"}, ValueError, "row 1: rights=None"),
+        ({"scales": [[1, 1]]}, "scales=.*expected 4 numbers"),
+        ({"tasks": [{"rights": [["red"]]}], "split": "all"}, "1 lists of 4 words"),
+        ({"tasks": [{"rights": [["a"] * 4]}], "split": "all"}, "row 1: rights="),
+        ({"tasks": [{}], "split": "all"}, "row 1: rights=None"),
     ],
 )
-def test_mistakes(kwargs: dict[str, Any], error: type[Exception], match: str):
-    with pytest.raises(error, match=match):
+def test_mistakes(kwargs: dict[str, Any], match: str):
+    with pytest.raises(ValueError, match=match):
         make("crowd-v0", **kwargs)
 
 

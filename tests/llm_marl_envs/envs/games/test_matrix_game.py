@@ -281,27 +281,21 @@ def test_a_constant_or_copying_team_in_tasks_with_other_words():
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "error", "match"),
+    ("kwargs", "match"),
     [
-        ({"game": "chicken"}, ValueError, "game='chicken': expected one of"),
-        ({"game": [[1, 2]]}, ValueError, "payoffs="),
-        ({"turns": 0}, ValueError, "turns=0: expected a whole number, at least 1"),
-        ({"talk": -1}, ValueError, "talk=-1"),
-        ({"scales": [0]}, ValueError, "scales="),
-        ({"scales": 3}, TypeError, "scales=3"),
-        ({"scales": [[1]]}, ValueError, "scales=.*one for each seat"),
-        ({"game": "stag_hunt", "scales": [1] * 5}, ValueError, "has 4 different tables"),
-        ({"split": "tune"}, ValueError, "split='tune'"),
-        ({"tasks": [{"cells": 1}], "split": "all"}, ValueError, "row 1: expected 'payoffs'"),
+        ({"game": "chicken"}, "game='chicken': expected one of"),
+        ({"game": [[1, 2]]}, "payoffs="),
+        ({"scales": [[1]]}, "scales=.*one for each seat"),
+        ({"game": "stag_hunt", "scales": [1] * 5}, "has 4 different tables"),
+        ({"tasks": [{"cells": 1}], "split": "all"}, "row 1: expected 'payoffs'"),
         (
             {"tasks": [{"payoffs": [[1, "a"], [2, 3]]}], "split": "all"},
-            ValueError,
             "row 1: cell 'a'",
         ),
     ],
 )
-def test_mistakes(kwargs: dict[str, Any], error: type[Exception], match: str):
-    with pytest.raises(error, match=match):
+def test_mistakes(kwargs: dict[str, Any], match: str):
+    with pytest.raises(ValueError, match=match):
         make("matrix_game-v1", **kwargs)
 
 

@@ -319,7 +319,6 @@ def test_prompts_of_ood_are_read_nowhere_else():
 @pytest.mark.parametrize(
     ("kwargs", "match"),
     [
-        ({"start": "end"}, "start='end': expected one of"),
         ({"tasks": [{"board": "X........O"}]}, "expected nine of X, O and"),
         ({"tasks": [{}]}, "row 1: board=None: expected nine"),
         ({"tasks": [{"board": "O........"}]}, "as many X as O, or one more"),

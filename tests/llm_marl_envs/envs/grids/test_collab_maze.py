@@ -335,18 +335,9 @@ def test_a_team_is_worth_more_than_its_best_walker():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"maze": {"walkers": 1}}, "walkers=1: expected a whole number, 2 to 16"),
         ({"maze": {"walkers": 12, "size": 5}}, "seen by one walker alone"),
-        ({"maze": {"size": 4}}, "size=4: expected a whole number, 5 to 10"),
-        ({"maze": {"walls": 0.6}}, "walls=0.6: expected a number, 0.1 to 0.4"),
-        ({"maze": {"shared": True}}, "shared=True"),
         ({"maze": {"sise": 6}}, "size"),
-        ({"maze": {"distance": 0}}, "distance=0"),
         ({"maze": {"distance": 11}}, "distance=11: expected a whole number, 1 to 10"),
-        ({"rounds": 0}, "rounds=0"),
-        ({"talk": 0}, "talk=0"),
-        ({"moves": 0}, "moves=0"),
-        ({"info": "half"}, "info='half'"),
         ({"tasks": [{"map": ["S#G", "##.", "..."]}], "split": "all"}, "there is no way"),
         (
             {"tasks": [{"map": ["S..", "..G", "..."]}], "maze": {"walkers": 4}, "split": "all"},

@@ -147,9 +147,7 @@ def test_no_tool_alone_has_moves_for_all_starts_of_its_map():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"level": "5x5"}, "level='5x5': expected one of"),
         ({"boxes": 3}, "boxes=3: expected a whole number, 1 to 2"),
-        ({"tool": "bash"}, "tool='bash'"),
         ({"tasks": [ROW], "split": "all", "info": "split"}, "info='split' needs generated tasks"),
         ({"tasks": [{"map": ["P#T", "##.", "..B"]}], "split": "all"}, "no moves bring"),
         ({"tasks": [{"map": ["P..", "..."]}], "split": "all"}, "expected 3 to 20 lines"),

@@ -273,11 +273,7 @@ def test_rows_are_told_in_full_and_cannot_be_divided():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"form": "debate"}, "form='debate'"),
-        ({"level": 3}, "level=3"),
-        ({"turns": 0}, "turns=0"),
         ({"form": SV, "turns": 1}, "turns=1"),
-        ({"compare": "judge"}, "compare='judge'"),
         ({"tasks": [{"question": "?"}], "split": "all"}, "answer None"),
         ({"tasks": [{"problem": "?", "solution": "4"}], "split": "all"}, "boxed"),
     ],

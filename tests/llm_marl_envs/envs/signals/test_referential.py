@@ -348,16 +348,10 @@ def test_rows_of_ones_own():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"language": "german"}, "language='german'"),
-        ({"budget": -1}, "budget=-1"),
         ({"budget": 9}, "budget=9: expected a whole number, 0 to 8"),
-        ({"attributes": 1}, "attributes=1"),
-        ({"candidates": 17}, "candidates=17"),
         ({"candidates": 5, "attributes": 2}, "no more than 4"),
         ({"seats": [2, 1]}, "seats="),
-        ({"seats": [0, 1]}, "seats="),
         ({"seats": [8, 9]}, "seats="),
-        ({"seats": 2}, "seats=2"),
     ],
 )
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):

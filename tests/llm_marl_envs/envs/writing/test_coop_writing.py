@@ -266,14 +266,9 @@ def test_pipeline_reads_one_text_a_turn(env_id: str) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"info": "half"}, "info='half'"),
         ({"reward": "style"}, "reward='style'"),
         ({"tasks": [{"text": "A."}], "split": "all", "reward": "style"}, "scorer 'style'"),
-        ({"protocol": "loud"}, "protocol='loud'"),
-        ({"turns": 0}, "turns=0"),
         ({"turns": 1, "protocol": "pipeline"}, "at least 2"),
-        ({"render_mode": "rgb"}, "render_mode='rgb'"),
-        ({"split": "dev"}, "dev"),
         ({"tasks": [{"text": "A post."}], "split": "all", "info": "split"}, "use info='full'"),
         ({"tasks": [{"summary": "A post."}], "split": "all"}, "no source text"),
     ],
