@@ -563,6 +563,7 @@ def test_the_command_writes_table_file_and_picture(
     assert (tmp_path / "out" / "credit_audit.png").stat().st_size > 1000
     page = write_report(tmp_path / "out").read_text(encoding="utf-8")
     assert "c3 could not judge" in page
-    assert page.count("<circle") == 4 * 2  # a dot for each message and estimator
+    series = re.findall(r'<g class="dot s\d">(.*?)</g>', page, re.DOTALL)
+    assert [one.count("<path") for one in series] == [4, 4]  # a dot for each message and estimator
     with pytest.raises(ValueError, match="brief_1"):
         CREDIT_AUDIT.run(parser.parse_args([*given[:3], "--trained", "brief_1"]))
