@@ -93,7 +93,7 @@ def test_import_is_quick(run_python: Any, module: str) -> None:
         "from support.cost import seconds_of_a_loop\n"
         "print(taken * min(1, 0.001 / seconds_of_a_loop()))"
     )
-    assert min(float(run_python(program)) for _ in range(5)) < IMPORT_SECONDS
+    assert any(float(run_python(program)) < IMPORT_SECONDS for _ in range(5))
 
 
 def test_the_registry_is_sorted_and_has_no_id_twice() -> None:

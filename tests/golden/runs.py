@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from support.launch import on_two_nodes
-from support.models import make_trainer, weights
+from support.models import DEEP, make_trainer, weights
 from support.paths import ROOT
 from support.process_cases import MODES, Uneven
 
@@ -51,7 +51,13 @@ def of_presets(folder: Path) -> Things:
 def of_modes(folder: Path) -> Things:
     """The same of an untrained model in each weight mode, and of a run from its checkpoint."""
     for mode, changes in MODES.items():
-        short = {**changes, "max_steps": STEPS, "save_strategy": "steps", "save_steps": 1}
+        short = {
+            **changes,
+            "sizes": DEEP,
+            "max_steps": STEPS,
+            "save_strategy": "steps",
+            "save_steps": 1,
+        }
         yield from _trained(f"modes/{mode}", make_trainer(folder / mode, Uneven, **short))
         again = make_trainer(folder / mode, Uneven, **short)
         resume = str(folder / mode / f"checkpoint-{STEPS - 2}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
+from accelerate.utils import imports
 from peft import LoraConfig
 from support.toys import WORDS
 
@@ -13,25 +15,30 @@ from trainers.trainer import MAGRPOTrainer
 from trainers.weights.sharding import full
 from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
+# Accelerate asks for packages at every start and step, and reads files each time.
+imports._is_package_available = cache(imports._is_package_available)
+
 TEXTS = [f"Your word: {word}\nSay your word." for word in WORDS]
 SETTINGS = TinySettings(
     vocab_size=300,
     hidden_size=32,
-    num_layers=2,
+    num_layers=1,
     num_heads=2,
     intermediate_size=64,
     max_position_embeddings=512,
 )
+DEEP = SETTINGS.changed(num_layers=2)
+"""For what keeps numbers of each layer: caches, adapters stacked, weights in parts."""
 
 
 def tiny_tokenizer() -> Any:
     return build_tokenizer(TEXTS, SETTINGS.vocab_size)
 
 
-def untrained(seed: int = 0) -> tuple[Any, Any]:
+def untrained(seed: int = 0, sizes: TinySettings = SETTINGS) -> tuple[Any, Any]:
     """(model, tokenizer), float32, a function of the seed."""
     tokenizer = tiny_tokenizer()
-    return build_model(tokenizer, seed, SETTINGS), tokenizer
+    return build_model(tokenizer, seed, sizes), tokenizer
 
 
 def small(kind: Any, tokenizer: Any, seed: int = 0, **config: Any) -> Any:
@@ -78,7 +85,9 @@ SHORT = {
 """Trainer settings of a run file whose updates take no time."""
 
 
-def make_trainer(folder: Any, env: Any, *, adapters: bool = True, **changes: Any) -> MAGRPOTrainer:
+def make_trainer(
+    folder: Any, env: Any, *, adapters: bool = True, sizes: TinySettings = SETTINGS, **changes: Any
+) -> MAGRPOTrainer:
     """A trainer on an untrained model; `peft_config`, `partners`, ... go to the constructor."""
     constructor = {
         key: changes.pop(key)
@@ -87,7 +96,7 @@ def make_trainer(folder: Any, env: Any, *, adapters: bool = True, **changes: Any
     }
     if adapters:
         constructor.setdefault("peft_config", lora())
-    model, tokenizer = untrained()
+    model, tokenizer = untrained(sizes=sizes)
     args = settings(folder, **changes)
     return MAGRPOTrainer(model, env, args, processing_class=tokenizer, **constructor)
 

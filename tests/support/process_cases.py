@@ -20,7 +20,7 @@ from unittest.mock import patch
 import torch
 from safetensors.torch import save_file
 from support.engine_server import StubEngine
-from support.models import make_trainer, untrained, weights
+from support.models import DEEP, make_trainer, untrained, weights
 from support.strangers import Growing
 from support.toys import Lower
 from torch.distributed.tensor import DTensor
@@ -188,7 +188,7 @@ def held(trainer: Any) -> float:
 def own_base(folder: Path) -> str:
     """A folder of this process with the model of `make_trainer`."""
     base = folder / f"base-{os.environ.get('RANK')}"
-    model, tokenizer = untrained()
+    model, tokenizer = untrained(sizes=DEEP)
     # `save_pretrained` of a model writes on the first process alone.
     base.mkdir(exist_ok=True)
     model.config.save_pretrained(base)
@@ -214,7 +214,7 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
     if "algorithm" in changes:
         changes["algorithm"] = {**changes["algorithm"], "body": own_base(folder)}
     try:
-        trainer = make_trainer(directory, env, **changes)
+        trainer = make_trainer(directory, env, sizes=DEEP, **changes)
     except ValueError as refused:
         return {"error": str(refused)}
     before = weights(trainer)

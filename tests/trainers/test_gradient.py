@@ -160,7 +160,7 @@ def test_gradient_off_policy_is_the_formula(tmp_path: Path, mode: str, loss_type
 
 # How far the weights move between the iterations: ratios of about 0.7 to 1.4, so that some tokens
 # are clipped and most are not.
-MOVE = {"adapters": 0.1, "shared": 0.03, "separate": 0.03}
+MOVE = {"adapters": 0.3, "shared": 0.03, "separate": 0.03}
 
 
 @pytest.mark.parametrize("mode", MODES)

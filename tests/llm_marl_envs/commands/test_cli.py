@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -176,9 +177,22 @@ def test_random_text_plays_where_there_is_no_expert(
     assert "not solved" in shown
 
 
+TYPED = "naïve\n漢字\n.\n"
+
+
 @pytest.mark.parametrize("env_id", list_envs())
-def test_every_environment_can_be_played_with_piped_input(env_id: str) -> None:
-    done = piped("play", env_id, "--seed", "1", text="naïve\n漢字\n.\n")
+def test_every_environment_can_be_played(
+    env_id: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(TYPED))
+    assert main(["play", env_id, "--seed", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "漢字" in shown
+    assert "=== what happened ===" in shown
+
+
+def test_input_may_be_piped() -> None:
+    done = piped("play", list_envs()[0], "--seed", "1", text=TYPED)
     assert done.returncode == 0, done.stderr
     assert "漢字" in done.stdout
     assert "=== what happened ===" in done.stdout

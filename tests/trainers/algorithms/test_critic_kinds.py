@@ -305,7 +305,8 @@ def test_a_long_text_loses_its_beginning_and_is_counted(body: str):
     critic.fit(seen, np.array([1.0, 2.0, 3.0]))
     assert critic.counters["cut"] == 2
     values = critic.values(seen)
-    assert values[0] == values[1] != values[2]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+    assert values[0] != pytest.approx(values[2], abs=1e-6)
     assert critic.counters["tokens"] % 5 == 0  # four passes that learn and one that judges
     ids, cut = critic._ids("x " * 50 + "a_0 acts")
     assert (cut, len(ids)) == (True, 40)

@@ -121,8 +121,9 @@ def test_corrections(mode: str, expected: list[float]):
 
 
 def test_modes_of_whole_rows_are_refused(tmp_path: Path):
+    whole_rows: Any = "sequence_mask"
     with pytest.raises(ValueError, match="a row is all turns of an episode"):
-        MAGRPOConfig(str(tmp_path), vllm_importance_sampling_mode="sequence_mask")
+        MAGRPOConfig(str(tmp_path), vllm_importance_sampling_mode=whole_rows)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.models import lora, make_trainer, small, tiny_tokenizer, untrained, weights
+from support.models import DEEP, lora, make_trainer, small, tiny_tokenizer, untrained, weights
 from support.toys import WordPair
 from transformers import GPT2LMHeadModel, LlamaForCausalLM
 
@@ -33,7 +33,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def team_of(mode: str) -> TeamModel:
-    model, tokenizer = untrained()
+    model, tokenizer = untrained(sizes=DEEP)
     team = build_team_model(model, AGENTS, tokenizer=tokenizer, **MODES[mode])
     stir(team, 0.05)
     return team
@@ -74,9 +74,10 @@ def sample(engine: GenerateEngine, draws: list[Draw]) -> list[Drawn]:
     return engine.sample(draws, max_tokens=6, temperature=1.0)
 
 
-def whole(team: TeamModel, draws: list[Draw]) -> list[Drawn]:
-    """Each row alone and anew: nothing to share, nothing kept."""
-    return [sample(GenerateEngine(team, shares=False), [draw])[0] for draw in draws]
+def whole(team: TeamModel, draws: list[Draw], *, alone: bool = False) -> list[Drawn]:
+    """Each row anew, in one call or alone: nothing to share, nothing kept."""
+    calls = [[draw] for draw in draws] if alone else [draws]
+    return [one for call in calls for one in sample(GenerateEngine(team, shares=False), call)]
 
 
 def assert_same(actions: list[Drawn], expected: list[Drawn]) -> None:
@@ -113,7 +114,7 @@ def test_turns_are_those_of_whole_rows(
     for turn in range(4):
         before = engine.shared_tokens
         drawn = sample(engine, draws)
-        assert_same(drawn, whole(team, draws))
+        assert_same(drawn, whole(team, draws, alone=size is None))
         if turn:  # at least what the row said the turn before, but for its last token
             assert engine.shared_tokens - before >= 12 * 5
         draws = later(draws, drawn)
@@ -308,7 +309,9 @@ def test_a_stale_cache_is_caught_by_compare_sampling(
     plant: Callable[[Any], Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before a step is taken; the same run without a planted fault goes through."""
-    trainer = make_trainer(tmp_path, WordPair, compare_sampling=True, max_completion_length=8)
+    trainer = make_trainer(
+        tmp_path, WordPair, sizes=DEEP, compare_sampling=True, max_completion_length=8
+    )
     stir(trainer.team, 0.3)
     begun = weights(trainer)
     keep = kept_rows._Call

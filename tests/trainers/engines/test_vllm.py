@@ -19,7 +19,7 @@ from support.toys import Lower
 
 from llm_marl_envs.policies import json_server
 from llm_marl_envs.policies.json_server import EndpointError, LostServerError
-from llm_marl_envs.policies.named import Context, named_policy
+from llm_marl_envs.policies.named import Context, Sampling, named_policy
 from trainers.batch.drift import EngineDriftError
 from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
@@ -383,7 +383,8 @@ def test_trained_seats_behind_a_server_are_partners(stub: StubEngine, tmp_path: 
     first.engine.publish(first.args.max_steps)
     name = first.engine.weights.version("right_0").name
     env = Lower()
-    partner = named_policy(f"vllm:{stub.url}#{name}", Context(env=env))
+    short = Context(env=env, sampling=Sampling(max_completion_length=4))
+    partner = named_policy(f"vllm:{stub.url}#{name}", short)
     second = run(None, tmp_path / "second", partners={"right_0": partner})
     groups = second.collector.play(0, second.seating)
     answers = [turn.response for episode in groups[0].episodes for turn in episode.turns[1:2]]

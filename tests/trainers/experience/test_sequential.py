@@ -102,7 +102,7 @@ def test_a_later_policy_learns_from_advantages_times_the_ratios_of_those_before(
                 ratio = float(np.exp(change))
                 if clip is not None:
                     ratio = min(max(ratio, 1 - clip), 1 + clip)
-                assert (abs(ratio - 1) > 1e-3) == bool(done)
+                assert (abs(ratio - 1) > 1e-6) == bool(done)
                 weighed[learner][p, g, k] *= ratio
         expected = written_out(trainer, groups, weighed)
         mine = {id(parameter) for parameter in trainer.team.parameters(learner)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_other_processes_keep_silent() -> None:
 
 
 def flat_share(
-    tmp_path: Path, credit: str, scores: list[str], returns: str = "discounted"
+    tmp_path: Path, credit: Literal["team", "own"], scores: list[str], returns: str = "discounted"
 ) -> float:
     """The scalar of one group of `solve_and_evaluate-v0` in which the scorer gives `scores`."""
     args = MAGRPOConfig(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support.launch import under_one_launcher
+from support.launch import finished, on_two_nodes
 from support.models import SHORT, untrained
 
 from llm_marl_envs import make
@@ -139,7 +137,7 @@ def test_processes_with_unlike_memory_plan_the_same_rows(model: str, tmp_path: P
     run = {"model": model, "env": ENV, "lora": {"r": 2}, "trainer": trainer}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
     (tmp_path / "two.py").write_text(TWO)
-    under_one_launcher(str(tmp_path / "two.py"), str(tmp_path / "run.yaml"))
+    on_two_nodes(str(tmp_path / "two.py"), str(tmp_path / "run.yaml"))
     config = json.loads((tmp_path / "run" / "run_manifest.json").read_text())["config"]
     assert "64 MiB free" in config["chosen"]["rows_per_micro_batch"]
     assert config["trainer"]["rows_per_micro_batch"] < defaults.MOST_ROWS
@@ -165,10 +163,10 @@ def test_memory_is_estimated_within_a_factor_of_two(tmp_path: Path) -> None:
     tokenizer = build_tokenizer([f"word{i}" for i in range(9000)], sizes.vocab_size)
     model = build_model(tokenizer, 0, sizes)
     model.save_pretrained(tmp_path)
+    (tmp_path / "measure.py").write_text(MEASURE)
 
     def peak(rows: int) -> int:
-        command = [sys.executable, "-W", "ignore", "-c", MEASURE, str(tmp_path), str(rows)]
-        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return int(finished(str(tmp_path / "measure.py"), str(tmp_path), str(rows)))
 
     few, many = peak(8), peak(40)  # gradients are in both
     measured = (many - few) / (32 * 128)

@@ -495,7 +495,7 @@ def test_all_that_can_judge_do_on_every_bed(bed: str) -> None:
     """Those that branch leave branches, with chance of their own at each."""
     env = make(bed, **BEDS[bed])
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(word_shown))
-    plan = small(credit="own", points=6, messages=3, replays=4, seed=1)
+    plan = small(credit="own", points=4, replays=3, seed=1)
     stage = Stage(partial(make, bed, **BEDS[bed]), team, env.possible_agents, plan)
     audit = credit_audit(stage)
     assert audit.chance == "episode"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from peft import IA3Config, LoraConfig, get_peft_model
 from peft.tuners.lora import LoraLayer
-from support.models import lora, make_trainer, small, tiny_tokenizer, untrained
+from support.models import DEEP, lora, make_trainer, small, tiny_tokenizer, untrained
 from support.toys import Lower
 from transformers import GPT2LMHeadModel
 
@@ -36,7 +36,7 @@ def stir(model: torch.nn.Module) -> None:
 
 def team_of(config: Any, seats: Sequence[str] = SEATS) -> AdapterWeights:
     """A team of untrained weights, one adapter per seat."""
-    model, tokenizer = untrained()
+    model, tokenizer = untrained(sizes=DEEP)
     team = build_team_model(
         model, list(seats), weights="adapters", peft_config=config, tokenizer=tokenizer
     )
@@ -72,7 +72,7 @@ def gpt2() -> Any:
 
 
 def llama() -> Any:
-    return untrained()[0]
+    return untrained(sizes=DEEP)[0]
 
 
 PATTERNS: dict[str, Any] = {"rank_pattern": {"q_proj": 7}, "alpha_pattern": {"v_proj": 3}}
@@ -123,7 +123,7 @@ def test_logits_are_those_of_peft(kind: str, rows: str):
 
 def test_a_base_in_half_precision():
     """PEFT keeps the adapters in float32 beside it."""
-    model, _ = untrained()
+    model, _ = untrained(sizes=DEEP)
     peft: Any = get_peft_model(model.to(torch.bfloat16), lora(), adapter_name=SEATS[0])
     peft.add_adapter(SEATS[1], lora())
     peft.eval()
@@ -156,7 +156,7 @@ def test_tokens_are_those_of_one_batch_for_each_policy(size: int | None):
 
 
 def test_log_probs_are_those_that_the_trainer_scores(tmp_path: Path):
-    trainer = make_trainer(tmp_path, Lower)
+    trainer = make_trainer(tmp_path, Lower, sizes=DEEP)
     stir(trainer.team.module)
     for batch in trainer._new_batches():
         with trainer.team.evaluating():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel
-from support.models import lora, settings, untrained
+from support.models import DEEP, lora, settings, untrained
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.batch.optimizer import own_parameters
@@ -254,7 +254,7 @@ def test_a_damaged_team_file_is_named(tmp_path: Path, agents: Any):
 
 def test_equal_adapters_have_equal_files(tmp_path: Path):
     """PEFT writes the names of modules in the order of a set, which each process has its own of."""
-    model, tokenizer = untrained()
+    model, tokenizer = untrained(sizes=DEEP)
     config = LoraConfig(r=2, target_modules="all-linear")
     team = build_team_model(
         model, ["a_0"], weights="adapters", peft_config=config, tokenizer=tokenizer

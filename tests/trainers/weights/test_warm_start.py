@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support import prepared
 from support.gguf_file import write_gguf
+from support.launch import ENVIRONMENT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.sft_trainer import SFTTrainer
 
@@ -143,11 +144,13 @@ print(warm_started(sys.argv[1], "coop_coding-v0", None, settings, sys.argv[2]))
 
 def test_two_at_once_make_one(base: str, tmp_path: Path) -> None:
     whole = warm_started(base, ENV, None, SMALL, tmp_path / "whole")
-    command = [sys.executable, "-W", "ignore", "-c", TWICE, base, str(tmp_path / "both")]
-    both = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
+    program = tmp_path / "twice.py"
+    program.write_text(TWICE)
+    command = [prepared.python(), str(program), base, str(tmp_path / "both")]
+    both = [subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
     torch.testing.assert_close(weights(tmp_path / "both"), weights(whole), rtol=0, atol=0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["both", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both", "twice.py", "whole"]
 
 
 def test_several_processes_take_what_one_has_made(

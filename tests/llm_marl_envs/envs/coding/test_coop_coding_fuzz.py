@@ -33,9 +33,9 @@ pytestmark = [
 ]
 
 STYLES = ("seat", "calm seat", "kind seat", "value heart", "layout", "kind layout")
-QUICK = range(10_000, 10_060)
+QUICK = range(10_000, 10_020)
 # The latter were not used while the harness was mended.
-LONG = (*range(10_060, 10_300), *range(700_000, 705_000))
+LONG = (*range(10_020, 10_300), *range(700_000, 705_000))
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def report(played: Iterable[Played], repeated: int) -> str:
     return f"\n{'=' * 80}\n".join(found[:5])
 
 
-def test_sixty_teams() -> None:
+def test_twenty_teams() -> None:
     with Metered(workers=WORKERS, limits=LIMITS, cache=0) as sandbox:
         wrong = report(fuzz(QUICK, sandbox, repeated=10), repeated=10)
     assert not wrong, wrong

@@ -88,8 +88,9 @@ def env_of(tests: str, reward: str) -> CoopCodingEnv:
     return CoopCodingEnv(tasks=[row], split="all", reward=reward, turns=2, feedback="partner")
 
 
-@pytest.mark.parametrize("reward", ["tests", "contribution"])
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    ("style", "reward"), [*((style, "contribution") for style in STYLES), ("bare", "tests")]
+)
 def test_no_program_raises(style: str, reward: str) -> None:
     env = env_of(STYLES[style], reward)
     for name, (helper, main) in PROGRAMS.items():
