@@ -47,9 +47,11 @@ from trainers.config import NAMED, MAGRPOConfig
 from trainers.recipes import prepared
 from trainers.running.defaults import choices, chosen_before
 from trainers.running.folder import TEAM, newest_checkpoint, step_of
-from trainers.running.resume import checkpoint_to_resume
+from trainers.running.resume import checkpoint_to_resume, refuse_occupied
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.adapters import check_adapter
 from trainers.weights.imported import model_folder
+from trainers.weights.team_files import trusts
 
 SECTIONS = (
     "tiny",
@@ -259,6 +261,7 @@ def settled(
     args = MAGRPOConfig(**{"output_dir": "runs/train", **given})
     env = make(run["env"], **(run.get("env_kwargs") or {}))
     _check_seats(run, args, env.possible_agents)
+    _check_before_warm_start(run)
     models = models_of(run)
     chosen = choices(
         given,
@@ -295,6 +298,15 @@ def _check_seats(run: Mapping[str, Any], args: MAGRPOConfig, seats: Sequence[str
             raise ValueError(
                 f"model: a map from policy to model needs weights: separate, not {args.weights!r}"
             )
+
+
+def _check_before_warm_start(run: Mapping[str, Any]) -> None:
+    """Refuse adapters that do not fit the model; a warm start takes long."""
+    adapter, model = adapter_of(run.get("lora")), run["model"]
+    if run.get("warm_start") is not None and adapter is not None and isinstance(model, str):
+        trainer = run.get("trainer") or {}
+        given = {**trainer, **(trainer.get("model_init_kwargs") or {})}
+        check_adapter(adapter, model_folder(model), trust=trusts(given))
 
 
 def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:
@@ -361,6 +373,9 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
         ValueError: settings that do not fit together, or a folder that holds another run.
         Stopped: a signal ended the training; it says what was kept.
     """
+    if run.get("warm_start") is not None:  # which takes long, and comes before all other checks
+        given = MAGRPOConfig(**{"output_dir": "runs/train", **(run.get("trainer") or {})})
+        refuse_occupied(Path(str(given.output_dir)), given.resume_from_checkpoint)
     run = settled(run, say=PartialState().is_main_process)
     trainer = build_trainer(run)
     args = trainer.args

@@ -105,7 +105,7 @@ def _rows(given: Mapping[str, Any], models: Sequence[str], env: Any, turns: int)
     configs = [AutoConfig.from_pretrained(one, trust_remote_code=trust) for one in models]
     each = max(map(bytes_per_token, configs))
     texts = (turns + _heard(env, turns)) * given.get("max_completion_length", 256)
-    tokens = texts + max(_longest_prompt(model, env) for model in models)
+    tokens = texts + max(_longest_prompt(model, env, trust) for model in models)
     free = min(gather_object([_free_bytes()]))
     fit = int(SHARE * free / (each * tokens))
     rows = min(MOST_ROWS, 2 ** max(0, fit.bit_length() - 1))
@@ -116,11 +116,11 @@ def _rows(given: Mapping[str, Any], models: Sequence[str], env: Any, turns: int)
     )
 
 
-def _longest_prompt(model: str, env: Any) -> int:
+def _longest_prompt(model: str, env: Any, trust: bool) -> int:
     inner = getattr(env, "unwrapped", env)
     if not hasattr(inner, "first_words"):
         return 0
-    chat = ChatTemplate(load_tokenizer(model))
+    chat = ChatTemplate(load_tokenizer(model, trust=trust))
     tasks = (inner.source[i] for i in range(min(LOOKED_AT, len(inner.source))))
     openings = (said for task in tasks for said in inner.first_words(task).values())
     return max(len(chat.opening(said)) for said in openings)

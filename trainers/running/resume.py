@@ -65,6 +65,25 @@ def checkpoint_to_resume(folder: Path, resume: Any) -> Path | None:
     return checkpoint
 
 
+def refuse_occupied(folder: Path, resume: Any) -> None:
+    """Refuse to begin in a folder that holds a run, before a model is made for it.
+
+    What differs between the two runs is said by `Run.check`, which needs the model.
+
+    Args:
+        folder: of the run.
+        resume: as `checkpoint_to_resume` takes it.
+
+    Raises:
+        ValueError: the folder holds a run, and this one begins.
+    """
+    if not resume and has_begun(folder):
+        raise ValueError(
+            f"{folder} holds a run already: go on with resume_from_checkpoint=true, give another "
+            "output_dir, or delete it"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run that is about to begin or go on.

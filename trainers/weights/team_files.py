@@ -85,7 +85,7 @@ def build_team_model(
     loaded: Any = load_base(model, init_kwargs) if isinstance(model, str) else model
     reader: Any = tokenizer
     if reader is None:
-        reader = load_tokenizer(loaded.config.name_or_path)
+        reader = load_tokenizer(loaded.config.name_or_path, trust=trusts(init_kwargs))
     if peft_config is None:
         return FullWeights(loaded, reader, agents)
     if weights == SHARED:
@@ -110,7 +110,8 @@ def _separate(
             models[name] = load_base(base, init_kwargs)
     if tokenizer is None:
         tokenizer = {
-            name: load_tokenizer(base.config.name_or_path) for name, base in models.items()
+            name: load_tokenizer(base.config.name_or_path, trust=trusts(init_kwargs))
+            for name, base in models.items()
         }
     if not isinstance(tokenizer, Mapping):
         tokenizer = dict.fromkeys(names, tokenizer)
@@ -145,8 +146,17 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
         raise ValueError(f"model {model!r} cannot be loaded{where} ({error})") from error
 
 
-def load_tokenizer(model: str | Path | None) -> Any:
+def trusts(init_kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether code that comes with a model may run, for its weights and its tokenizer alike."""
+    return bool((init_kwargs or {}).get("trust_remote_code"))
+
+
+def load_tokenizer(model: str | Path | None, *, trust: bool = False) -> Any:
     """As `AutoTokenizer.from_pretrained`, with an error that says what was tried.
+
+    Args:
+        model: a name or folder.
+        trust: run code that comes with it (`trust_remote_code`).
 
     Raises:
         ValueError: there is no tokenizer.
@@ -154,7 +164,7 @@ def load_tokenizer(model: str | Path | None) -> Any:
     if not model:
         raise ValueError("the model has no name, so its tokenizer is unknown: processing_class=")
     try:
-        return AutoTokenizer.from_pretrained(model)
+        return AutoTokenizer.from_pretrained(model, trust_remote_code=trust)
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({error})") from error
 

@@ -74,7 +74,8 @@ def blind_pushes(request: Request) -> str:
 
 def common_walk(request: Request) -> str:
     """`collab_maze`: both name the walk that is best over mazes with this start and goal."""
-    if "Name moves." not in request.messages[-1].content:
+    asked = found(r"(Speak|Name moves)\.$", request.messages[-1].content)[1]
+    if asked == "Speak":
         return ""
     cells = cells_in(told(request))
     return _named(_maze_way(size_of(cells), cells.index(START), cells.index(GOAL)))

@@ -17,6 +17,7 @@ from trainers.running import defaults
 from trainers.running.defaults import bytes_per_token, choices
 from trainers.running.folder import newest_checkpoint
 from trainers.train import read_run, run_train, settled
+from trainers.weights.team_files import build_team_model
 from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 ENV = "coop_writing_tldr-v0"
@@ -120,6 +121,29 @@ def test_a_model_with_code_of_its_own(model: str, tmp_path: Path) -> None:
     both: list[dict[str, Any]] = [trust, {"model_init_kwargs": trust}]
     for given in both:
         assert "rows_per_micro_batch" in chosen(str(folder), **given)
+
+
+OWN_TOKENIZER = """
+from transformers import PreTrainedTokenizerFast
+class OwnTokenizer(PreTrainedTokenizerFast):
+    own = True
+"""
+
+
+def test_a_tokenizer_with_code_of_its_own(model: str, tmp_path: Path) -> None:
+    """Trusted code serves weights and tokenizer alike."""
+    folder = Path(shutil.copytree(model, tmp_path / "own"))
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config |= {"tokenizer_class": "OwnTokenizer"}
+    config |= {"auto_map": {"AutoTokenizer": [None, "tokenization_own.OwnTokenizer"]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "tokenization_own.py").write_text(OWN_TOKENIZER)
+    team = build_team_model(
+        str(folder), ("a_0",), weights="separate", init_kwargs={"trust_remote_code": True}
+    )
+    assert team.tokenizers["a_0"].own
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        build_team_model(str(folder), ("a_0",), weights="separate")
 
 
 TWO = """

@@ -18,6 +18,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.play.demonstrations import demonstrations
+from trainers.train import train
 from trainers.weights import warm_start
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.imported import import_model
@@ -210,3 +211,18 @@ def prompts(env: Any) -> Any:
 def test_refused_settings(given: dict[str, Any], named: str) -> None:
     with pytest.raises((ValueError, TypeError), match=named):
         WarmStart(**given)
+
+
+def test_a_run_that_cannot_begin_is_refused_before_the_warm_start(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warm start takes long: an occupied folder and adapters that fit no layer are seen first."""
+    monkeypatch.setattr(warm_start, "warm_started", lambda *_, **__: pytest.fail("it began"))
+    run: dict[str, Any] = {"model": base, "env": ENV, "warm_start": {"steps": 2}}
+    run |= {"lora": {"r": 2}, "trainer": {"output_dir": str(tmp_path / "run"), "use_cpu": True}}
+    with pytest.raises(ValueError, match="no_such_layer"):
+        train({**run, "lora": {"r": 2, "target_modules": ["no_such_layer"]}})
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(run)

@@ -65,7 +65,8 @@ def test_nobody_uses_what_it_hears(name: str) -> None:
 
 
 def test_other_forms_are_refused() -> None:
-    for env in (make("agents_net-v0"), make("sudoku-v0", level="6x6")):
+    other_words = make("collab_maze-v0", prompts={"walker": "Find the way."})
+    for env in (make("agents_net-v0"), make("sudoku-v0", level="6x6"), other_words):
         team = named_team("wordless", Context(env=env)).seats
         with pytest.raises(ValueError, match="wordless teams know"):
             rollout(VectorTextEnv([env]), team, [Start(task=0)])
