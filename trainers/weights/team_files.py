@@ -109,9 +109,7 @@ def _separate(
         if isinstance(base, str):
             models[name] = load_base(base, init_kwargs)
     if tokenizer is None:
-        tokenizer = {
-            name: load_tokenizer(base.config.name_or_path) for name, base in models.items()
-        }
+        tokenizer = {n: load_tokenizer(base.config.name_or_path) for n, base in models.items()}
     if not isinstance(tokenizer, Mapping):
         tokenizer = dict.fromkeys(names, tokenizer)
     if set(tokenizer) != set(names):
