@@ -142,9 +142,7 @@ class AdvantageAlignment(MAGRPO):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """Another ending of each planned episode from every turn after the first."""
-        if not self.settings.weight or any(
-            episode.branch is not None for episode in group.episodes
-        ):
+        if not self.settings.weight or any(e.branch for e in group.episodes):
             return []
         return [
             Branch(parent=place, agent=agent, turn=index)

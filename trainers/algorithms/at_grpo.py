@@ -214,10 +214,8 @@ class ATGRPO(Algorithm):
                 return
             turn = min(later, key=step_of)
             branch = Branch(parent=best, agent=turn.agent, turn=turn.index)
-            played = [
-                (g, episode) for g, episode in enumerate(group.episodes) if episode.branch == branch
-            ]
-            places = tuple(g for g, episode in played if not episode.failed)
+            played = [(g, e) for g, e in enumerate(group.episodes) if e.branch == branch]
+            places = tuple(g for g, e in played if not e.failed)
             yield choice, None if played else branch
             if not places:
                 return

@@ -102,14 +102,9 @@ class AdvantageInputs:
         The mean of eight times 0.1 is not 0.1, and a policy that has nothing to learn would be
         stepped by what is left over.
         """
-        paid = [
-            max(
-                (sum(abs(t.reward) for t in episode.turns) for _, episode in group.living),
-                default=0,
-            )
-            for group in self.groups
-        ]
-        scale = np.array(paid) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
+        paid = [[sum(abs(t.reward) for t in e.turns) for _, e in g.living] for g in self.groups]
+        largest = [max(sums, default=0.0) for sums in paid]
+        scale = np.array(largest) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
         return ROUNDING * scale.reshape(-1, 1, 1, 1)
 
     @property

@@ -87,11 +87,8 @@ class C3(Algorithm):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """J - 1 alternatives of each message of the planned episodes."""
-        return [
-            branch
-            for branch in at_each_message(group, agents)
-            for _ in range(self.settings.alternatives - 1)
-        ]
+        more = range(self.settings.alternatives - 1)
+        return [branch for branch in at_each_message(group, agents) for _ in more]
 
     def budget(self, form: Form) -> Budget:
         """G episodes and their branches; errors as `Algorithm.budget`."""
@@ -129,7 +126,7 @@ def at_each_message(
     group: EpisodeGroup, agents: Sequence[str], instead: str | None = None
 ) -> list[Branch]:
     """A branch at each message of the planned episodes, partners held; none in a second round."""
-    if any(episode.branch is not None for episode in group.episodes):
+    if any(e.branch for e in group.episodes):
         return []
     return [
         Branch(parent=place, agent=turn.agent, turn=turn.index, held=True, instead=instead)
@@ -182,16 +179,9 @@ def versions(group: EpisodeGroup, agents: Sequence[str]) -> Iterator[Versions]:
 def judged(
     inputs: AdvantageInputs, judge: Callable[[np.ndarray], Any]
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """The advantages of messages that have several versions, and counts for the log.
+    """Advantages (P, G, A, K), 0 for what has no versions, and how many messages are "alone".
 
-    Args:
-        inputs: of the update.
-        judge: the returns of all versions of a message, that of the planned episode first ->
-            their advantages.
-
-    Returns:
-        float64, (P, G, A, K), 0 for what has no versions, or such as earned the same; and how many
-        messages are "alone", for failures left them one version.
+    `judge` makes advantages of the returns of a message's versions, the planned episode's first.
     """
     advantages, alone, rounding = np.zeros(inputs.alive.shape), 0, inputs.rounding
     for p, group in enumerate(inputs.groups):

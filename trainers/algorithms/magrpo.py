@@ -171,8 +171,8 @@ class MAGRPO(Algorithm):
             for turn in range(inputs.returns.shape[-1]):
                 seen = inputs.returns[:, :, agent, turn][inputs.alive[:, :, agent, turn]]
                 if seen.size:
-                    found = self.past.compare(f"{name}/{turn}", seen)
-                    past[agent, turn], distance[agent, turn] = found
+                    where, key = (agent, turn), f"{name}/{turn}"
+                    past[where], distance[where] = self.past.compare(key, seen)
         return past, distance
 
     def state_dict(self) -> dict[str, Any]:

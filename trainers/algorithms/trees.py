@@ -78,10 +78,8 @@ class Tree:
             for step in range(len(owned[place])):
                 shares[place] /= len(self.siblings[self.node(place, step)])
         roots = len(self.siblings.get((None, 0), ()))
-        self.weight = {
-            sample: roots * sum(shares[g] for g in places) for sample, places in below.items()
-        }
         self.leaves = {sample: {g: shares[g] for g in places} for sample, places in below.items()}
+        self.weight = {sample: roots * sum(held.values()) for sample, held in self.leaves.items()}
 
     def node(self, place: int, step: int) -> Node:
         """The history of an episode before a step."""

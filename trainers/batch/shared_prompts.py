@@ -62,9 +62,7 @@ def _drops(model: Any, config: Any) -> bool:
         for name, value in config.to_dict().items()
         if "drop" in name and not name.startswith(HEADS) and isinstance(value, float)
     ]
-    return any(rates) or any(
-        isinstance(module, nn.Dropout) and module.p for module in model.modules()
-    )
+    return any(rates) or any(m.p for m in model.modules() if isinstance(m, nn.Dropout))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +134,10 @@ class SharedPrompts:
             )
             outputs.append(out)
         places = torch.from_numpy(places_of_scores(plan, rows.shape[1])[:, 1:]).to(device)
-        has_entropy = all(output.entropy is not None for output in outputs)
+        has_entropy = all(out.entropy is not None for out in outputs)
         return Scored(
-            log_probs=_scattered([output.log_probs for output in outputs], places),
-            entropy=_scattered([output.entropy for output in outputs], places)
-            if has_entropy
-            else None,
+            log_probs=_scattered([out.log_probs for out in outputs], places),
+            entropy=_scattered([out.entropy for out in outputs], places) if has_entropy else None,
         )
 
 

@@ -90,12 +90,11 @@ class CriticSettings(Options):
 
     def __init__(self, /, **settings: Any) -> None:
         own = DEFAULTS.get(str(settings.get("critic", "words")), DEFAULTS["model"])
-        super().__init__(
-            **own | {k: v for k, v in settings.items() if v is not None or k not in own}
-        )
+        chosen = {k: v for k, v in settings.items() if v is not None or k not in own}
+        super().__init__(**own | chosen)
         if self.sees not in self.sights:
-            chosen = "; for the own chat choose algorithm: iac" if self.sees == "own" else ""
-            raise ValueError(f"critic, sees={self.sees!r}: expected one of {self.sights}{chosen}")
+            remedy = "; for the own chat choose algorithm: iac" if self.sees == "own" else ""
+            raise ValueError(f"critic, sees={self.sees!r}: expected one of {self.sights}{remedy}")
 
 
 class Critic:

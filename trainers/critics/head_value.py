@@ -100,13 +100,9 @@ class HeadValue(Critic):
     def fit(self, seen: Sequence[Seen], targets: np.ndarray) -> None:
         """A few steps towards the targets, on the hidden states that `values` read."""
         features = self._kept[1] if self._kept[0] is seen else self._read(seen)
-        scaled = self.scale.scaled(targets)
-        goals = {
-            policy: torch.tensor(
-                scaled[states.places], dtype=torch.float32, device=states.hidden.device
-            )
-            for policy, states in features.items()
-        }
+        scaled = torch.tensor(self.scale.scaled(targets), dtype=torch.float32)
+        scaled = scaled.to(self.team.device)
+        goals = {policy: scaled[states.places] for policy, states in features.items()}
         for _ in range(self.steps):
             self.optimizer.zero_grad()
             for policy, states in features.items():

@@ -141,9 +141,7 @@ class Players:
     @property
     def names(self) -> list[str]:
         """Of all past selves."""
-        return [
-            past_self(policy, update) for policy, updates in self.kept.items() for update in updates
-        ]
+        return [past_self(policy, n) for policy, updates in self.kept.items() for n in updates]
 
     def write(self, folder: Path) -> None:
         """Write every past self into a checkpoint that is being written.

@@ -76,9 +76,7 @@ class Seating:
     ) -> Match:
         learners = self.schedules.learners(update, self.trained)
         past = {
-            seat: tuple(
-                past_self(policy, before) for before in kept.get(policy, ()) if before < update
-            )
+            seat: tuple(past_self(policy, n) for n in kept.get(policy, ()) if n < update)
             for seat, policy in self.policies(update).items()
             if seat in self.trained
         }

@@ -390,7 +390,5 @@ def make_schedules(chosen: Mapping[str, Any] | None) -> Schedules:
 
 def settings_of(schedules: Schedules) -> dict[str, Any] | None:
     """What `make_schedules` makes these of, nothing left out."""
-    made = {name: getattr(schedules, name) for name in KINDS}
-    return {
-        n: schedule.model_dump() for n, schedule in made.items() if schedule is not None
-    } or None
+    made = ((name, getattr(schedules, name)) for name in KINDS)
+    return {name: kind.model_dump() for name, kind in made if kind is not None} or None

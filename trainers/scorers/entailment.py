@@ -47,24 +47,22 @@ class EntailmentScorer:
         The parts sum to supported * covered.
         """
         asked: dict[tuple[str, str], bool] = {}
-        for submission in batch:
-            asked |= dict.fromkeys([*self._said(submission), *self._kept(submission)], False)
+        for entry in batch:
+            asked |= dict.fromkeys([*self._said(entry), *self._kept(entry)], False)
         asked = self._entailed(list(asked))
         scores = []
-        for submission in batch:
-            supported = _share(self._said(submission), asked, "\n".join(submission.texts))
-            covered = _share(self._kept(submission), asked, submission.source)
+        for entry in batch:
+            supported = _share(self._said(entry), asked, "\n".join(entry.texts))
+            covered = _share(self._kept(entry), asked, entry.source)
             scores.append({"supported": supported, "missed": supported * covered - supported})
         return scores
 
-    def _said(self, submission: Submission) -> list[tuple[str, str]]:
-        return [
-            (submission.source, sentence) for sentence in _sentences("\n".join(submission.texts))
-        ]
+    def _said(self, entry: Submission) -> list[tuple[str, str]]:
+        return [(entry.source, sentence) for sentence in _sentences("\n".join(entry.texts))]
 
-    def _kept(self, submission: Submission) -> list[tuple[str, str]]:
-        texts = "\n".join(submission.texts)
-        return [(texts, sentence) for sentence in _sentences(submission.source)]
+    def _kept(self, entry: Submission) -> list[tuple[str, str]]:
+        texts = "\n".join(entry.texts)
+        return [(texts, sentence) for sentence in _sentences(entry.source)]
 
     def _entailed(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], bool]:
         """Pair -> whether any window of the premise entails the sentence."""

@@ -41,12 +41,7 @@ class RewardModelScorer:
 
     def score(self, batch: Sequence[Submission]) -> list[Mapping[str, float]]:
         """`model`: the mean rating of the texts, in [0, 1]; an empty text is worth 0."""
-        pairs = {
-            (submission.source, text): 0.0
-            for submission in batch
-            for text in submission.texts
-            if text.strip()
-        }
+        pairs = {(entry.source, t): 0.0 for entry in batch for t in entry.texts if t.strip()}
         if pairs:
             logits = self.classifier.logits(list(pairs))
             rated = (
@@ -57,8 +52,8 @@ class RewardModelScorer:
             pairs = dict(zip(pairs, [round(r, DIGITS) for r in rated.tolist()], strict=True))
         return [
             {
-                "model": sum(pairs.get((submission.source, t), 0.0) for t in submission.texts)
-                / len(submission.texts)
+                "model": sum(pairs.get((entry.source, t), 0.0) for t in entry.texts)
+                / len(entry.texts)
             }
-            for submission in batch
+            for entry in batch
         ]

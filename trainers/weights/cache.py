@@ -92,10 +92,8 @@ def written_whole(folder: Path) -> Iterator[Path]:
     """
     folder = folder.resolve()  # a link stays, and "." has a name
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(
-        prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent
-    ) as beside:
-        made = Path(beside) / folder.name
+    with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as tmp:
+        made = Path(tmp) / folder.name
         made.mkdir()
         yield made
         if folder.exists():

@@ -96,11 +96,7 @@ def plain_control(source: str, frame: Sequence[str], tokens: Collection[str]) ->
     between = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or r"(?!)")
     for line in frame:
         strings |= {part.strip() for part in between.split(line)}
-    return {
-        string
-        for string in strings - set(tokens)
-        if re.search(r"\w", string) and PUNCTUATION.search(string)
-    }
+    return {s for s in strings - set(tokens) if re.search(r"\w", s) and PUNCTUATION.search(s)}
 
 
 def literals(source: str) -> list[str]:
@@ -160,8 +156,7 @@ class Control:
         needed = NO_LETTER if all(map(NO_LETTER.search, tokens)) else re.compile(".")
         self._loose = {False: _either(looked_for, needed), True: _either(looked_for | kept, needed)}
         self._separator = next(
-            (mark for mark in (FOREIGN, "\n") if not self._found([mark.join(s) for s in tokens])),
-            " ",
+            (c for c in (FOREIGN, "\n") if not self._found([c.join(s) for s in tokens])), " "
         )
 
     def content(self, text: str, *, own: bool, strict: bool = False) -> str:

@@ -303,9 +303,8 @@ class NoSpaceError(ValueError):
 
 
 def _check_space(folder: Path, numbers: int) -> None:
-    existing = next(
-        parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
-    )
+    paths = (folder.absolute(), *folder.absolute().parents)
+    existing = next(path for path in paths if path.exists())
     needed, free = int(ROOM * FLOAT32_BYTES * numbers), shutil.disk_usage(existing).free
     if free < needed:
         raise NoSpaceError(

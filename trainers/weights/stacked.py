@@ -53,9 +53,7 @@ def why_not_stacked(model: nn.Module) -> str | None:
 
 
 def _layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    return (
-        (name, module) for name, module in model.named_modules() if isinstance(module, LoraLayer)
-    )
+    return (pair for pair in model.named_modules() if isinstance(pair[1], LoraLayer))
 
 
 def _refusal(layer: Any) -> str | None:

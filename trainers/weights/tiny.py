@@ -235,9 +235,7 @@ def _tensors(ids: Sequence[int], labels: Sequence[int]) -> tuple[Tensor, Tensor]
 def _collate(rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, labels and attention mask of a batch, padded on the right, each (B, T)."""
     ids = pad_sequence([ids for ids, _ in rows], batch_first=True, padding_value=PAD_ID)
-    labels = pad_sequence(
-        [row_labels for _, row_labels in rows], batch_first=True, padding_value=IGNORED
-    )
+    labels = pad_sequence([labels for _, labels in rows], batch_first=True, padding_value=IGNORED)
     return ids, labels, torch.ne(ids, PAD_ID).long()
 
 

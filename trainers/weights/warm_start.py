@@ -136,10 +136,8 @@ def _make(
             f"{home} is not made yet, and one process makes it: call `llm-marl estimate` with the "
             "same run file first, or `llm-marl warm-start` and name its folder as the model"
         )
-    begun, unfinished = (
-        time.perf_counter(),
-        home.with_name(f"{home.name}.{about['key']}.unfinished"),
-    )
+    begun = time.perf_counter()
+    unfinished = home.with_name(f"{home.name}.{about['key']}.unfinished")
     if fresh:
         shutil.rmtree(unfinished, ignore_errors=True)
     model, tokenizer, loss = _trained(about["base"], shown, settings, unfinished)
