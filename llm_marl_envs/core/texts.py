@@ -63,7 +63,7 @@ def told(statement: str) -> str:
 
 
 def statements_in(messages: Sequence[Message]) -> dict[str, list[str]]:
-    """Each agent's statements, in order, as quoted in messages of the environment."""
+    """Each agent's statements, in order, as quoted in messages; a line ends with a line break."""
     heard: dict[str, list[str]] = {}
     for message in messages:
         if message.role != "user":

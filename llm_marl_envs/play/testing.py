@@ -112,7 +112,8 @@ def _check_solution(episode: Episode, expected: float | None) -> None:
     for agent in episode.agents:
         paid = episode.undiscounted_return(agent)
         assert expected is None or math.isclose(paid, expected, abs_tol=REWARD_TOLERANCE), (
-            f"the solution earned {agent} {paid}, expected {expected} (task {episode.task_id})"
+            f"the solution earned {agent} {paid}, expected {expected} (task {episode.task_id}); "
+            f"it said {[(turn.agent, turn.action) for turn in episode.turns]}"
         )
     assert episode.success is not False, f"the solution failed task {episode.task_id}"
 

@@ -1,7 +1,8 @@
 """What an algorithm is: which episodes to roll out, and the advantage of every turn.
 
 A new algorithm is one class in one file and one name, see `trainers.algorithms`; every hook has a
-default that does nothing.
+default that does nothing. An algorithm of a paper that sets more of a run is a recipe
+(`trainers/recipes.py`).
 
 Shapes: P tasks, G episodes per group, A trained agents, K turns.
 """
