@@ -193,7 +193,7 @@ def test_pairs_of_prompts_of_coding_share_their_prompts():
     assert SIMULATION["PROMPTS"] == (len(first), len(second))  # what is simulated is this split
     page = (Path(__file__).parents[4] / "docs" / "measuring.md").read_text("utf-8")
     assert f"`test` has {len(first)} of the helper and {len(second)} of main" in page
-    assert f"128 of 128 solved pairs from {len({key[0] for key in keys[:128]})} helper" in page
+    assert f"which were made of {len({key[0] for key in keys[:128]})} helper prompts" in page
     env.reset(seed=0, options={"task": 0})
     _, _, _, _, infos = env.step(dict.fromkeys(env.agents, ""))
     assert len(infos["main_0"]["task_clusters"]) == 2
