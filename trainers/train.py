@@ -51,7 +51,7 @@ from trainers.running.resume import checkpoint_to_resume, refuse_occupied
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.adapters import check_adapter
 from trainers.weights.imported import model_folder
-from trainers.weights.team_files import trusts
+from trainers.weights.team_files import load_config, trusts
 
 SECTIONS = (
     "tiny",
@@ -306,7 +306,8 @@ def _check_before_warm_start(run: Mapping[str, Any]) -> None:
     if run.get("warm_start") is not None and adapter is not None and isinstance(model, str):
         trainer = run.get("trainer") or {}
         given = {**trainer, **(trainer.get("model_init_kwargs") or {})}
-        check_adapter(adapter, model_folder(model), trust=trusts(given))
+        trust = trusts(given)
+        check_adapter(adapter, load_config(model_folder(model), trust=trust), trust=trust)
 
 
 def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:
@@ -376,6 +377,7 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
     if run.get("warm_start") is not None:  # which takes long, and comes before all other checks
         given = MAGRPOConfig(**{"output_dir": "runs/train", **(run.get("trainer") or {})})
         refuse_occupied(Path(str(given.output_dir)), given.resume_from_checkpoint)
+    asked = run
     run = settled(run, say=PartialState().is_main_process)
     trainer = build_trainer(run)
     args = trainer.args
@@ -384,7 +386,8 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
     with recording(
         str(args.output_dir),
         "train",
-        {**run, "trainer": args.to_dict()},
+        # What was asked for, and the folders that came of it: only there are models of a cache.
+        {**run, **asked, "folders": run["model"], "trainer": args.to_dict()},
         env_id=run["env"],
         env_kwargs=run.get("env_kwargs"),
         write=trainer.accelerator.is_main_process,

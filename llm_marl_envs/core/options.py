@@ -78,6 +78,10 @@ class Options(BaseModel):
         where = type(self).within or type(self).__name__
         refuse_unknown(where, given, type(self).model_fields)
         plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        for name, value in plain.items():  # pydantic takes True for 1, and 1.0
+            choices = choices_of(type(self).model_fields[name].annotation)
+            if _of_no_choice(value, choices) and any(value == choice for choice in choices):
+                raise TypeError(_refusal(type(self), name, value))
         try:
             super().__init__(**plain)
         except ValidationError as error:
@@ -228,6 +232,30 @@ def _range(schema: Mapping[str, Any], low: str, high: str) -> str:
     return f"at most {schema[high]}" if high in schema else ""
 
 
+def choices_of(hint: Any) -> tuple[Any, ...]:
+    """The values of the `Literal`s in a type."""
+    parts = get_args(hint)
+    return parts if get_origin(hint) is Literal else sum(map(choices_of, parts), ())
+
+
+def _of_no_choice(value: Any, choices: Sequence[Any]) -> bool:
+    """Whether a value has another type than every choice."""
+    return bool(choices) and all(type(value) is not type(choice) for choice in choices)
+
+
+def _refusal(options: type[Options], name: str, value: Any, key: Any = None) -> str:
+    """What came for an argument, or for the part of it under a key, and what was expected."""
+    schema = options.model_json_schema()["properties"][name]
+    begin = f"{options.within}, " if options.within else ""
+    if key is not None:
+        maps = [part.get("additionalProperties") for part in (schema, *schema.get("anyOf", ()))]
+        each = next((part for part in maps if isinstance(part, Mapping)), schema)
+        return f"{begin}{name}, {key}={value!r:.60}: expected {words(each)}"
+    expected = words(schema)
+    number = "number" in expected and isinstance(value, str) and _is_number(value)
+    return f"{begin}{name}={value!r:.60}: expected {expected}{', without quotes' * number}"
+
+
 def _in_words(
     options: type[Options], error: ValidationError, given: Mapping[str, Any]
 ) -> ValueError | TypeError:
@@ -237,15 +265,22 @@ def _in_words(
     name = str(first["loc"][0]) if first["loc"] else ""
     if name not in options.model_fields:  # of a validator that looks at several
         return ValueError(first["msg"].removeprefix("Value error, "))
-    expected = words(options.model_json_schema()["properties"][name])
-    begin = f"{options.within}, " if options.within else ""
     if name not in given:
+        expected = words(options.model_json_schema()["properties"][name])
+        begin = f"{options.within}, " if options.within else ""
         return ValueError(f"{begin}{name} is missing: expected {expected}")
-    value = given[name]
-    hint = ", without quotes" if isinstance(value, str) and _is_number(value) else ""
-    own = [one["type"] for one in errors if one["loc"][:1] == (name,)]
-    kind = TypeError if all(one.endswith(OF_THE_WRONG_TYPE) for one in own) else ValueError
-    return kind(f"{begin}{name}={value!r:.60}: expected {expected}{hint}")
+    value, own = given[name], [error for error in errors if error["loc"][:1] == (name,)]
+    wrong_type = all(
+        error["type"].endswith(OF_THE_WRONG_TYPE)
+        or _of_no_choice(value, choices_of(options.model_fields[name].annotation))
+        for error in own
+    )
+    kind = TypeError if wrong_type else ValueError
+    keys = {key for error in own for key in error["loc"][1:] if isinstance(value, Mapping)}
+    wrong = [key for key in keys if key in value]
+    if len(wrong) == 1:
+        return kind(_refusal(options, name, value[wrong[0]], wrong[0]))
+    return kind(_refusal(options, name, value))
 
 
 def _is_number(text: str) -> bool:

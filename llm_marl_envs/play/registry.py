@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
@@ -91,9 +92,10 @@ def make(
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
         forms.append(convert(env))
         kwargs["api"] = api
+    kept = {k: v.item() if isinstance(v, np.generic) else v for k, v in kwargs.items()}
     for layer in forms:  # a rollout plays what stands inside the parallel form of a debate
         layer.spec = chosen
-        layer.env_kwargs = dict(kwargs)
+        layer.env_kwargs = dict(kept)
     return forms[-1]
 
 

@@ -62,8 +62,24 @@ def test_a_run_file_trains_and_saves_a_team(tmp_path: Path):
     manifest = json.loads((tmp_path / "out" / "run_manifest.json").read_text())
     assert manifest["sessions"][0]["status"] == "finished"
     assert manifest["config"]["trainer"]["num_generations"] == 3
+    assert manifest["config"]["model"] == str(tmp_path / "base")
     assert 3 <= manifest["tokens"] <= 3 * 8  # three actions of main of at most eight tokens
     assert manifest["packages"]["trl"].startswith("1.")
+
+
+def test_the_manifest_says_how_the_first_model_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The model lies in the cache of one machine; what made it must be in the record."""
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    monkeypatch.setattr("trainers.train.models_of", lambda run: str(tmp_path / "base"))
+    text = RUN.format(model="tiny", output=tmp_path / "out") + "\ntiny: {steps: 3}\n"
+    run_train(write(tmp_path / "run.yaml", text))
+    config = json.loads((tmp_path / "out" / "run_manifest.json").read_text())["config"]
+    assert (config["model"], config["tiny"]) == ("tiny", {"steps": 3})
+    assert config["folders"] == str(tmp_path / "base")
 
 
 def test_tokens_are_counted_whatever_is_logged(tmp_path: Path):

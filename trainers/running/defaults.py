@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import torch
 from accelerate.utils import gather_object
-from transformers import AutoConfig, GenerationConfig
+from transformers import GenerationConfig
 
 from llm_marl_envs.measure.numbers.format import number, whole
 from trainers.running.memory import MIB
 from trainers.running.same_run import recorded_settings
 from trainers.weights.chat import ChatTemplate
-from trainers.weights.team_files import load_tokenizer
+from trainers.weights.team_files import load_config, load_tokenizer, trusts
 
 RATES = {"LoRA adapters": 2e-4, "all weights": 2e-5}
 """Learning rate of what is trained; docs/pretrained.md has where they come from."""
@@ -55,6 +55,9 @@ def choices(
         lora: whether adapters are trained.
         turns: most turns of one agent.
     """
+    own = given.get("model_init_kwargs") or {}
+    trust = trusts(given) or trusts(own)
+    configs = [load_config(model, trust=trust) for model in models]
     chosen = {}
     if "temperature" not in given:
         chosen["temperature"] = _temperature(models)
@@ -62,7 +65,8 @@ def choices(
         what = "LoRA adapters" if lora else "all weights"
         chosen["learning_rate"] = Choice(RATES[what], what)
     if "rows_per_micro_batch" not in given:
-        chosen["rows_per_micro_batch"] = _rows(given, models, env, turns)
+        each, prompt = max(map(bytes_per_token, configs)), _longest_prompt(models, env, trust)
+        chosen["rows_per_micro_batch"] = _rows(given, each, prompt, env, turns)
     return chosen
 
 
@@ -99,13 +103,9 @@ def _temperature(models: Sequence[str]) -> Choice:
     return Choice(1.0, several if len(models) > 1 else "the model names none")
 
 
-def _rows(given: Mapping[str, Any], models: Sequence[str], env: Any, turns: int) -> Choice:
-    own = given.get("model_init_kwargs") or {}
-    trust = bool(given.get("trust_remote_code") or own.get("trust_remote_code"))
-    configs = [AutoConfig.from_pretrained(one, trust_remote_code=trust) for one in models]
-    each = max(map(bytes_per_token, configs))
-    texts = (turns + _heard(env, turns)) * given.get("max_completion_length", 256)
-    tokens = texts + max(_longest_prompt(model, env, trust) for model in models)
+def _rows(given: Mapping[str, Any], each: int, prompt: int, env: Any, turns: int) -> Choice:
+    """As many rows as fit; `each` is bytes a token, `prompt` tokens of the longest prompt."""
+    tokens = (turns + _heard(env, turns)) * given.get("max_completion_length", 256) + prompt
     free = min(gather_object([_free_bytes()]))
     fit = int(SHARE * free / (each * tokens))
     rows = min(MOST_ROWS, 2 ** max(0, fit.bit_length() - 1))
@@ -116,14 +116,15 @@ def _rows(given: Mapping[str, Any], models: Sequence[str], env: Any, turns: int)
     )
 
 
-def _longest_prompt(model: str, env: Any, trust: bool) -> int:
+def _longest_prompt(models: Sequence[str], env: Any, trust: bool) -> int:
+    """Tokens of the longest of some first prompts, whoever reads it."""
     inner = getattr(env, "unwrapped", env)
     if not hasattr(inner, "first_words"):
         return 0
-    chat = ChatTemplate(load_tokenizer(model, trust=trust))
+    chats = [ChatTemplate(load_tokenizer(model, trust=trust)) for model in models]
     tasks = (inner.source[i] for i in range(min(LOOKED_AT, len(inner.source))))
-    openings = (said for task in tasks for said in inner.first_words(task).values())
-    return max(len(chat.opening(said)) for said in openings)
+    openings = [messages for task in tasks for messages in inner.first_words(task).values()]
+    return max(len(chat.opening(messages)) for chat in chats for messages in openings)
 
 
 def _heard(env: Any, turns: int) -> int:

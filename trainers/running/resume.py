@@ -51,10 +51,12 @@ def checkpoint_to_resume(folder: Path, resume: Any) -> Path | None:
         return None
     checkpoint = newest_checkpoint(folder) if resume is True else Path(str(resume))
     if checkpoint is None:
+        begun = has_begun(folder)
+        why = "with save_strategy='no' a run leaves none, unless a signal stops it"
         raise ValueError(
-            f"{folder} holds no checkpoint to go on from (with save_strategy='no' a run leaves "
-            "none, unless a signal stops it): begin without resume_from_checkpoint"
-            + (", in another output_dir" if has_begun(folder) else "")
+            f"{folder} holds no checkpoint to go on from "
+            f"({why if begun else 'no run has made an update there'}): begin without "
+            f"resume_from_checkpoint{', in another output_dir' if begun else ''}"
         )
     if not (checkpoint / TRAINER_STATE_NAME).is_file():
         what = "no checkpoint" if checkpoint.is_dir() else "no such folder"
@@ -78,9 +80,9 @@ def refuse_occupied(folder: Path, resume: Any) -> None:
         ValueError: the folder holds a run, and this one begins.
     """
     if not resume and has_begun(folder):
+        go_on = "go on with resume_from_checkpoint=true, " if newest_checkpoint(folder) else ""
         raise ValueError(
-            f"{folder} holds a run already: go on with resume_from_checkpoint=true, give another "
-            "output_dir, or delete it"
+            f"{folder} holds a run already: {go_on}give another output_dir, or delete it"
         )
 
 
@@ -122,10 +124,10 @@ class Run:
             self._check_same(self.folder)
             if checkpoint is None:
                 newest = newest_checkpoint(self.folder)
-                kept = f"up to {newest.name}" if newest else "without a checkpoint"
+                kept = f"its newest is {newest.name}" if newest else "without a checkpoint"
                 go_on = "go on with resume_from_checkpoint=true, " if newest else ""
                 raise ValueError(
-                    f"{self.folder} holds this run already, {kept} of {self.updates} updates: "
+                    f"{self.folder} holds this run of {self.updates} updates already, {kept}: "
                     f"{go_on}give another output_dir, or delete it"
                 )
         return checkpoint

@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 from peft import PeftConfig, TaskType, get_peft_model, inject_adapter_in_model
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
@@ -26,20 +26,19 @@ from trainers.weights.stacked import can_mix, stacked, why_not_stacked
 from trainers.weights.team_model import SamplingBatch, TeamModel
 
 
-def check_adapter(peft_config: PeftConfig, model: str, *, trust: bool = False) -> None:
+def check_adapter(peft_config: PeftConfig, config: Any, *, trust: bool = False) -> None:
     """Refuse adapters that fit no layer of a model, without its weights.
 
     Args:
         peft_config: of the adapters.
-        model: a name or folder that `from_pretrained` takes.
+        config: of the model, as `AutoConfig` has it.
         trust: run code that comes with it (`trust_remote_code`).
 
     Raises:
         ValueError: PEFT finds nothing to adapt, or refuses what it finds.
     """
-    shape = AutoConfig.from_pretrained(model, trust_remote_code=trust)
     with torch.device("meta"):  # shapes without numbers
-        empty = AutoModelForCausalLM.from_config(shape, trust_remote_code=trust)
+        empty = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
         try:
             inject_adapter_in_model(copy.deepcopy(peft_config), empty)
         except (TypeError, ValueError) as error:

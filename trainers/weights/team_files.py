@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from peft import PeftConfig
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
@@ -120,6 +120,29 @@ def _separate(
     return SeparateWeights(models, tokenizer, policy_of)
 
 
+def load_config(model: str, *, trust: bool = False) -> Any:
+    """As `AutoConfig.from_pretrained`, with an error that says what was tried.
+
+    Raises:
+        ValueError: nothing of that kind under that name.
+    """
+    try:
+        return AutoConfig.from_pretrained(model, trust_remote_code=trust)
+    except OSError as error:
+        raise _no_model(model, error) from error
+    except ValueError as error:
+        if not Path(model).exists():
+            raise _no_model(model, error) from error
+        raise ValueError(f"model {model!r} cannot be loaded ({error})") from error
+
+
+def _no_model(model: str, error: Exception) -> ValueError:
+    return ValueError(
+        f"model {model!r}: neither a folder with a Transformers model nor a name that the "
+        f"Hugging Face Hub could give ({error})"
+    )
+
+
 def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTrainedModel:
     """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
 
@@ -134,10 +157,7 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
     except SafetensorError as error:
         raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
     except OSError as error:
-        raise ValueError(
-            f"model {model!r}: neither a folder with a Transformers model nor a name that the "
-            f"Hugging Face Hub could give ({error})"
-        ) from error
+        raise _no_model(model, error) from error
     except (ValueError, TypeError, AttributeError) as error:
         own = {k: v for k, v in (init_kwargs or {}).items() if k != "trust_remote_code"}
         if not (own or isinstance(error, ValueError)):

@@ -18,6 +18,7 @@ from llm_marl_envs.core.options import (
     EXPECTED,
     PARTS,
     Options,
+    Positive,
     declared,
     name_and_options,
     options_of,
@@ -80,6 +81,31 @@ def test_numbers_of_numpy_are_numbers():
     assert made.changed(count=4) == Some(count=4, share=0.25, open=False)
     with pytest.raises(ValueError, match="count=0"):
         made.changed(count=0)
+
+
+class Chosen(Options):
+    level: Literal[1, 2] = Field(default=1, description="which")
+    size: Literal["4x4", "9x9"] | None = Field(default=None, description="of the grid")
+    rates: dict[str, Positive] | None = Field(default=None, description="of each seat")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"level": True}, TypeError, "level=True: expected one of (1, 2)"),
+        ({"level": 1.0}, TypeError, "level=1.0"),
+        ({"level": 3}, ValueError, "level=3"),
+        ({"size": 9}, TypeError, "size=9"),
+        ({"size": "9"}, ValueError, "size='9': expected one of ('4x4', '9x9') or None"),
+        ({"rates": {"a_0": 1.0, "b_0": -1.0}}, ValueError, "rates, b_0=-1.0: expected a number"),
+    ],
+)
+def test_choices_and_parts_of_maps(given: Any, error: type[Exception], words: str):
+    with pytest.raises(error) as refused:
+        Chosen(**given)
+    assert str(refused.value).startswith(words)
+    assert "without quotes" not in str(refused.value)
+    assert Chosen(level=2, size="4x4").level == 2
 
 
 def test_a_choice_is_a_name_or_a_map_with_one():

@@ -87,6 +87,15 @@ def test_texts_of_others_are_counted(
     assert tokens(101) - tokens(1) == 100 * texts
 
 
+@pytest.mark.parametrize("name", ["no/such", "/no/such/folder", "empty"])
+def test_a_model_that_is_none_is_named(name: str, tmp_path: Path) -> None:
+    """Also where its settings are looked at before it is loaded."""
+    (tmp_path / "empty").mkdir()
+    model = str(tmp_path / name) if name == "empty" else name
+    with pytest.raises(ValueError, match=f"model '{model}'"):
+        settled({"model": model, "env": ENV, "trainer": {"use_cpu": True}})
+
+
 def test_what_names_no_seat_is_refused_before_a_model_is_made(model: str) -> None:
     run: dict[str, Any] = {
         "model": model,
