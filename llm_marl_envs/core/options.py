@@ -270,16 +270,15 @@ def _in_words(
         begin = f"{options.within}, " if options.within else ""
         return ValueError(f"{begin}{name} is missing: expected {expected}")
     value, own = given[name], [error for error in errors if error["loc"][:1] == (name,)]
-    wrong_type = all(
-        error["type"].endswith(OF_THE_WRONG_TYPE)
-        or _of_no_choice(value, choices_of(options.model_fields[name].annotation))
-        for error in own
-    )
+    wrong_type = all(error["type"].endswith(OF_THE_WRONG_TYPE) for error in own)
     kind = TypeError if wrong_type else ValueError
-    keys = {key for error in own for key in error["loc"][1:] if isinstance(value, Mapping)}
-    wrong = [key for key in keys if key in value]
-    if len(wrong) == 1:
-        return kind(_refusal(options, name, value[wrong[0]], wrong[0]))
+    schema = options.model_json_schema()["properties"][name]
+    forms = [form for form in schema.get("anyOf", [schema]) if form.get("type") != "null"]
+    if isinstance(value, Mapping) and len(forms) == 1 and EXPECTED not in schema:
+        wrong = {key for error in own for key in error["loc"][1:] if key in value}
+        if len(wrong) == 1:
+            (key,) = wrong
+            return kind(_refusal(options, name, value[key], key))
     return kind(_refusal(options, name, value))
 
 

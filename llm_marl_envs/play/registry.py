@@ -92,11 +92,15 @@ def make(
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
         forms.append(convert(env))
         kwargs["api"] = api
-    kept = {k: v.item() if isinstance(v, np.generic) else v for k, v in kwargs.items()}
     for layer in forms:  # a rollout plays what stands inside the parallel form of a debate
         layer.spec = chosen
-        layer.env_kwargs = dict(kept)
+        layer.env_kwargs = _recorded(kwargs)
     return forms[-1]
+
+
+def _recorded(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as records keep them: numbers of numpy as Python's."""
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in kwargs.items()}
 
 
 def _check_extras(chosen: EnvSpec) -> None:

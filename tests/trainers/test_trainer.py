@@ -404,7 +404,7 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"temperature": float("nan")}, "temperature=nan"),
         ({"learning_rate": float("inf")}, "learning_rate=inf: .*at least 0"),
         ({"max_failed_share": float("nan")}, "max_failed_share=nan: .*0 to 1"),
-        ({"policy_learning_rates": {"a": -1.0}}, "policy_learning_rates={'a': -1.0}"),
+        ({"policy_learning_rates": {"a": -1.0}}, "policy_learning_rates, a=-1.0"),
         ({"seed": 2**32}, "seed=.* 0 to 4294967295"),
     ],
 )
@@ -431,7 +431,7 @@ def test_every_number_of_ours_has_a_range():
     ("changes", "words"),
     [
         ({"num_generations": None}, "num_generations=None: expected a whole number"),
-        ({"policy_learning_rates": {"a": "1"}}, "policy_learning_rates={'a': '1'}: expected a map"),
+        ({"policy_learning_rates": {"a": "1"}}, "policy_learning_rates, a='1': expected a number"),
         ({"discount": "0.9"}, "discount='0.9': expected a number, .*without quotes"),
         ({"learning_rate": "abc"}, "learning_rate='abc': expected a number"),
         ({"num_generations": True}, "num_generations=True: expected a whole number"),

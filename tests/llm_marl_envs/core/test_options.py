@@ -95,7 +95,7 @@ class Chosen(Options):
         ({"level": True}, TypeError, "level=True: expected one of (1, 2)"),
         ({"level": 1.0}, TypeError, "level=1.0"),
         ({"level": 3}, ValueError, "level=3"),
-        ({"size": 9}, TypeError, "size=9"),
+        ({"size": 9}, ValueError, "size=9"),
         ({"size": "9"}, ValueError, "size='9': expected one of ('4x4', '9x9') or None"),
         ({"rates": {"a_0": 1.0, "b_0": -1.0}}, ValueError, "rates, b_0=-1.0: expected a number"),
     ],

@@ -42,7 +42,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_same_run_is_not_begun_twice(begun: Path):
-    with pytest.raises(ValueError, match="holds this run already, up to checkpoint-2"):
+    with pytest.raises(ValueError, match="its newest is checkpoint-2"):
         make_trainer(begun, Lower, **SAVING).train()
 
 
@@ -104,7 +104,7 @@ def test_paths_logging_saving_and_more_updates_may_change(begun: Path, tmp_path:
     unbroken.train()
     for policy, value in weights(trainer).items():
         assert value.equal(weights(unbroken)[policy])
-    with pytest.raises(ValueError, match="up to checkpoint-3 of 3"):
+    with pytest.raises(ValueError, match="run of 3 updates already, its newest is checkpoint-3"):
         make_trainer(tmp_path / "elsewhere", Lower, **changes).train()
 
 
@@ -134,7 +134,7 @@ def test_a_run_without_checkpoints_says_why_it_does_not_go_on(tmp_path: Path):
     again = make_trainer(tmp_path, Lower, **changes)
     with pytest.raises(ValueError, match=r"no checkpoint to go on from .*save_strategy='no'"):
         again.train(True)
-    with pytest.raises(ValueError, match="holds this run already, without a checkpoint"):
+    with pytest.raises(ValueError, match="already, without a checkpoint"):
         again.train()
     assert newest_or_cleared(tmp_path) is None
     again.train()

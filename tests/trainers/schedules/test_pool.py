@@ -143,7 +143,7 @@ def test_wrong_settings_are_refused_when_the_run_is_configured(given: Any, words
     [
         (
             {"opponents": {"expert": "often"}},
-            "opponents=.*often.*: expected a map, each value a number",
+            "opponents, expert=.*often.*: expected a number",
         ),
         ({"strategy": "math:pi"}, "expected a class or function that takes the Pool"),
         ({"strategy": "builtins:repr"}, "gives an object with line_up"),
