@@ -138,6 +138,19 @@ def test_every_algorithm_has_a_page():
     assert {page.stem for page in pages_of_algorithms()} == named
 
 
+def one_agent(returns: Any) -> AdvantageInputs:
+    """One task's episodes of one agent, who takes every turn; `returns` is (G, K)."""
+    values = np.array(returns, float)[None, :, None, :]  # (P=1, G, A=1, K)
+    return AdvantageInputs(
+        returns=values,
+        rewards=values,
+        alive=np.ones(values.shape, bool),
+        agents=("a_0",),
+        policies={"a_0": "a_0"},
+        groups=(),
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "returns", "expected"),
     [
@@ -155,32 +168,17 @@ def test_the_examples_of_algorithms_are_right(name: str, returns: Any, expected:
     recipe = RECIPES.get(name) if name in RECIPES else None
     args = MAGRPOConfig("runs/none", algorithm=name)
     algorithm = make_algorithm(args.algorithm, args)
-    values = np.array(returns, float)[None, :, None, :]  # (P=1, G, A=1, K)
-    inputs = AdvantageInputs(
-        returns=values,
-        rewards=values,
-        alive=np.ones(values.shape, bool),
-        agents=("a_0",),
-        policies={"a_0": "a_0"},
-        groups=(),
-    )
     assert recipe is None or args.recipe == name
-    assert algorithm.advantages(inputs)[0, :, 0] == pytest.approx(np.array(expected, float))
+    assert algorithm.advantages(one_agent(returns))[0, :, 0] == pytest.approx(
+        np.array(expected, float)
+    )
 
 
 def test_the_leave_one_out_example_computes_what_it_says():
     text = (ROOT / "docs" / "howto" / "own_algorithm.md").read_text()
     namespace: dict[str, object] = {"__name__": "example"}
     exec("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.S)), namespace)
-    returns = np.array([[[[1.0]], [[2.0]], [[6.0]]]])  # (P=1, G=3, A=1, K=1)
-    inputs = AdvantageInputs(
-        returns=returns,
-        rewards=returns,
-        alive=np.ones(returns.shape, bool),
-        agents=("a_0",),
-        policies={"a_0": "a_0"},
-        groups=(),
-    )
     args = SimpleNamespace(baseline="leave_one_out", scale_rewards="none")
     algorithm = namespace["LeaveOneOut"](args)  # type: ignore[operator]
-    assert algorithm.advantages(inputs).ravel().tolist() == [-3.0, -1.5, 4.5]
+    advantages = algorithm.advantages(one_agent([[1], [2], [6]]))
+    assert advantages.ravel().tolist() == [-3.0, -1.5, 4.5]

@@ -386,8 +386,8 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
     with recording(
         str(args.output_dir),
         "train",
-        # What was asked for, and the folders that came of it: only there are models of a cache.
-        {**run, **asked, "folders": run["model"], "trainer": args.to_dict()},
+        # What was asked for, and the folders that came of it: a cache's say nothing elsewhere.
+        {**asked, "folders": run["model"], "chosen": run["chosen"], "trainer": args.to_dict()},
         env_id=run["env"],
         env_kwargs=run.get("env_kwargs"),
         write=trainer.accelerator.is_main_process,

@@ -171,7 +171,10 @@ def test_the_ends_of_every_range_can_be_played(env_id: str):
         for end in (
             one[key] for one in schema.get("anyOf", [schema]) for key in ENDS if key in one
         ):
-            make(env_id, **dict[str, Any]({name: end})).reset(seed=0)
+            env = make(env_id, **dict[str, Any]({name: end}))
+            env.reset(seed=0)
+            assert env.agents, f"{name}={end}: nobody is there to act"
+            assert env.env_kwargs[name] == end
 
 
 ENDS = ("minimum", "maximum")

@@ -149,7 +149,7 @@ def test_a_budget_says_what_it_needs(tmp_path: Path):
         settings(tmp_path, max_steps=0, max_tokens=9, lr_scheduler_type="linear")
     with pytest.raises(ValueError, match=r"save_steps=0\.5 with max_tokens alone"):
         settings(tmp_path, max_steps=0, max_tokens=9, save_steps=0.5)
-    with pytest.raises(ValueError, match="max_tokens=0"):
+    with pytest.raises(ValueError, match=r"max_tokens=0: expected .*at least 1"):
         settings(tmp_path, max_tokens=0)
     bound = settings(tmp_path, max_steps=3, max_tokens=9, lr_scheduler_type="linear")
     assert bound.max_steps == 3

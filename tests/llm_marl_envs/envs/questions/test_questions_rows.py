@@ -185,7 +185,9 @@ def test_environments_that_ask_no_questions_name_those_that_do(tasks: str) -> No
 
 def test_two_sides_refuse_sets_without_evidence() -> None:
     pytest.importorskip("reasoning_gym")
-    with pytest.raises(ValueError, match="brings neither"):
+    with pytest.raises(
+        ValueError, match=r"two sides need a wrong answer: .* brings neither `choices` nor"
+    ):
         make("debate_pro_con-v0", tasks="reasoning-gym:gcd").reset(seed=0)
 
 
