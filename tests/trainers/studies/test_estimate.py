@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from support.models import settings, untrained
 
@@ -119,11 +120,19 @@ def test_what_is_told_by_hand(tmp_path: Path) -> None:
     ],
 )
 def test_advice_fits_what_limits(
-    tmp_path: Path, changes: dict[str, Any], expected: list[str]
+    tmp_path: Path,
+    changes: dict[str, Any],
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = advice(measured(tmp_path, **changes))
-    assert len(found) == len(expected)
-    assert all(word in line for word, line in zip(expected, found, strict=True))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    estimate = measured(tmp_path, **changes)
+    lines = advice(estimate)
+    assert len(lines) == len(expected)
+    assert all(word in line for word, line in zip(expected, lines, strict=True))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    sampling = max(estimate.seconds, key=lambda part: estimate.seconds[part]) == "sampling"
+    assert ("engine: vllm" in advice(estimate)) == sampling
 
 
 def test_a_signal_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
