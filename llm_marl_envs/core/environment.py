@@ -154,6 +154,30 @@ class TextEnv:
         """The scripted experts, as `core/experts.py` wants them; None: there are none."""
         return None
 
+    def documents(self, task: Task) -> Sequence[str]:
+        """The texts of `task` that a seat may search, in a fixed order.
+
+        Raises:
+            ValueError: this environment has no documents.
+        """
+        raise ValueError(f"{self.metadata['name']} has no documents")
+
+    def record(self, task: Task) -> Mapping[str, str]:
+        """Name -> entry of what a seat may look up of `task`.
+
+        Raises:
+            ValueError: this environment keeps no record.
+        """
+        raise ValueError(f"{self.metadata['name']} has no record to look up")
+
+    def solution(self, task: Task) -> str:
+        """What solves `task`, in words: for critics, which may see what no policy may.
+
+        Raises:
+            ValueError: this environment tells no solution.
+        """
+        raise ValueError(f"{self.metadata['name']} tells no solution")
+
     def bounds(self, task: Task) -> Bounds:
         """Known returns on `task`.
 

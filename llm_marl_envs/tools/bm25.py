@@ -1,0 +1,61 @@
+"""Which documents fit a query best, by BM25 (Robertson and Zaragoza 2009), as `bm25s` counts it.
+
+Words are runs of letters and digits, in lower case; nothing is left out and nothing is cut to its
+stem, so that made-up words count.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+WORD = re.compile(r"\w+")
+MOST_WORDS = 256
+"""Words of a query that count, the first ones."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in order."""
+    return WORD.findall(text.lower())
+
+
+class Index:
+    """Documents that can be searched.
+
+    Args:
+        documents: texts; their order decides between equal ones.
+    """
+
+    def __init__(self, documents: Sequence[str]) -> None:
+        self.documents = tuple(documents)
+
+    def best(self, query: str, n: int) -> list[int]:
+        """Places of the documents that fit a query best, at most `n`.
+
+        Documents that share no word with the query are left out.
+        """
+        words = dict.fromkeys(words_of(query)[:MOST_WORDS])
+        known = [word for word in words if word in self._vocabulary]
+        if not known:
+            return []
+        scores = self._scores.get_scores(known)
+        order = np.argsort(-scores, kind="stable")[:n]
+        return [int(place) for place in order if scores[place] > 0]
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        return frozenset(word for text in self.documents for word in words_of(text))
+
+    @cached_property
+    def _scores(self) -> Any:
+        import bm25s  # takes a third of a second, and most environments search nothing
+
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
+        scores = bm25s.BM25()
+        scores.index([words_of(text) for text in self.documents], show_progress=False)
+        return scores
