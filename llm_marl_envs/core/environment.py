@@ -24,7 +24,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.outcome import Bounds, Line, Outcome
+from llm_marl_envs.core.outcome import Aside, Bounds, Habit, Line, Outcome
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.core.spaces import Message, Observation, TextSpace
 from llm_marl_envs.core.tasks import SPLITS, Task, TaskSource
@@ -82,8 +82,12 @@ class TextEnv:
     """What `make` was called with; a transcript keeps it."""
     channel: Callable[[int], Line] | None = None
     """Makes, from a seed, what messages pass through in an episode; None: they arrive whole."""
-    channel_notice: Mapping[str, str] = {}
-    """What each seat is told of it; see `wrappers.channel`."""
+    habits: tuple[Callable[[TextEnv, int], Habit], ...] = ()
+    """Make, for an episode and its seed, what agents do beside the rules, first come first."""
+    beside: int = 0
+    """Most actions of one agent in an episode that the rules do not see."""
+    notices: tuple[Mapping[str, str], ...] = ()
+    """What seats are told of the channel, of tools and the like, each a line; see `wrappers`."""
     rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
     """Says in other words what seats are told first; see `wrappers.prompts`."""
     info_mode: str = "full"
@@ -127,6 +131,9 @@ class TextEnv:
         self._chat: dict[str, list[Message]] = {}
         self._shared: dict[str, list[str]] = {}
         self._taken: dict[str, int] = {}
+        self._own_actions: dict[str, int] = {}
+        self._cut: dict[str, bool] = {}  # whether its last action was cut
+        self._habits: list[Habit] = []
         self._line: Line | None = None
         self._sent: dict[str, int] = {}  # characters of each agent's last action; without: empty
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
@@ -223,7 +230,7 @@ class TextEnv:
         return {}
 
     def first_words(self, task: Task) -> dict[str, tuple[Message, ...]]:
-        """What `opening` tells each seat, in seat order, and what it is told of a channel.
+        """What `opening` tells each seat, in seat order, and its notices.
 
         In the words of `wrappers.prompts` where there are any.
 
@@ -251,15 +258,20 @@ class TextEnv:
         return {agent: self.with_notice(agent, told[agent]) for agent in self.possible_agents}
 
     def with_notice(self, agent: str, told: Sequence[Message]) -> tuple[Message, ...]:
-        """Opening messages, the last of which ends in what a seat is told of the channel, if any.
+        """Opening messages, the last of which ends in a seat's notices, if any.
 
-        It is a part of what the rules tell, so that a chat never begins with two messages of one
+        They are a part of what the rules tell, so that a chat never begins with two messages of one
         role.
         """
-        notice = self.channel_notice.get(agent)
-        if not told or not notice:
+        lines = [notice[agent] for notice in self.notices if notice.get(agent)]
+        if not told or not lines:
             return tuple(told)
-        return (*told[:-1], replace(told[-1], content=f"{told[-1].content}\n{notice}"))
+        return (*told[:-1], replace(told[-1], content="\n".join([told[-1].content, *lines])))
+
+    @property
+    def most_actions(self) -> int:
+        """Most actions of one agent in an episode, those that the rules do not see included."""
+        return self.max_turns + self.beside
 
     @property
     def divided(self) -> bool:
@@ -317,8 +329,8 @@ class TextEnv:
     def redraw(self, seed: int) -> None:
         """Draw what chance deals from here on from another seed; what was dealt stays."""
         self.rng, self.chance = random.Random(seed), random.Random(f"chance/{seed}")
-        if self._line is not None:
-            self._line.redraw(seed)
+        for layer in (*self._habits, *([] if self._line is None else [self._line])):
+            layer.redraw(seed)
 
     def close(self) -> None:
         """Nothing to release; sandboxes are shared and close with the process."""
@@ -370,10 +382,13 @@ class TextEnv:
             self.rng = random.Random(seed)
         self.agents = list(self.possible_agents)
         self._taken = dict.fromkeys(self.agents, 0)
+        self._own_actions = dict.fromkeys(self.agents, 0)
+        self._cut = dict.fromkeys(self.agents, False)
         self._line = None if self.channel is None else self.channel(after)
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
         self.begin_episode()
         self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
+        self._habits = [habit(self, after) for habit in self.habits]
         shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
         self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
 
@@ -406,15 +421,40 @@ class TextEnv:
                 f"{hint}"
             )
 
-    def _accept(self, agent: str, action: Any) -> tuple[str, bool]:
-        """The action as the rules see it, and whether it was cut; notes it in the chat."""
+    def _accept(self, agent: str, action: Any) -> str:
+        """The action as the rules see it; notes it in the chat, and whether it was cut."""
         self._check(agent, action)
         text = str(action)[: self.max_action_chars]
         self._chat[agent].append(Message("assistant", text))
-        self._taken[agent] += 1
+        self._own_actions[agent] += 1
+        self._cut[agent] = len(action) > self.max_action_chars
         if self._line is not None:
             self._sent[agent] = 0
-        return text, len(action) > self.max_action_chars
+        return text
+
+    def _aside(self, agent: str, text: str) -> Aside | None:
+        """What an action leads to beside the rules; the agent then acts again."""
+        asides = (habit.take(agent, text) for habit in self._habits)
+        aside = next((aside for aside in asides if aside is not None), None)
+        if aside is not None and aside.chat is not None:
+            self._chat[agent] = list(aside.chat)
+        return aside
+
+    def _beside(self, asides: Mapping[str, Aside]) -> Outcome:
+        """What agents did beside the rules, as an outcome."""
+        return Outcome(
+            reward_terms={agent: aside.reward_terms for agent, aside in asides.items()},
+            feedback={agent: aside.feedback for agent, aside in asides.items() if aside.feedback},
+            facts={agent: aside.facts for agent, aside in asides.items()},
+        )
+
+    def _demand(self, agents: Sequence[str]) -> None:
+        """Ask those who are to act for what must come first."""
+        for habit in self._habits:
+            for agent in agents:
+                demand = habit.demand(agent, self._chat[agent])
+                if demand:
+                    self._chat[agent].append(Message("user", demand))
 
     def _tell(self, outcome: Outcome) -> None:
         for agent, text in outcome.feedback.items():
@@ -423,11 +463,11 @@ class TextEnv:
     def _reward(self, agent: str, outcome: Outcome) -> float:
         return float(sum(outcome.reward_terms.get(agent, {}).values()))
 
-    def _info(self, agent: str, outcome: Outcome, cut: bool) -> dict[str, Any]:
+    def _info(self, agent: str, outcome: Outcome) -> dict[str, Any]:
         return {
             "task_id": self.task.id,
-            "turn": self._taken[agent],
-            "action_truncated": cut,
+            "turn": self._own_actions[agent],
+            "action_truncated": self._cut[agent],
             "reward_terms": dict(outcome.reward_terms.get(agent, {})),
             "success": outcome.success,
             **self._shared,
@@ -444,6 +484,9 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
     TextEnv, ParallelEnv[str, Any, str]
 ):
     """All agents act at once; see `TextEnv` for the arguments and what a subclass provides."""
+
+    _spoken: dict[str, str]
+    """What each agent said last; what the rules take once nobody does anything beside them."""
 
     @abstractmethod
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
@@ -462,6 +505,7 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
             ValueError: no such task.
         """
         self._begin(seed, options)
+        self._spoken = {}
         observations = {agent: self._observe(agent) for agent in self.agents}
         return observations, {agent: self._first_info() for agent in self.agents}
 
@@ -474,7 +518,10 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Play one turn; `actions` holds one text for each live agent.
+        """Play one turn; `actions` holds one text for each of `agents`.
+
+        An agent that did something beside the rules, as calling a tool, acts again before the rules
+        see the joint action: until then `agents` holds such agents alone, and the others pass.
 
         Raises:
             RuntimeError: before `reset` or after the end of the episode.
@@ -489,20 +536,36 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
             raise ValueError(f"actions for {[*actions]}: expected one for each of {self.agents}")
         for agent in self.agents:  # all are checked before any is noted
             self._check(agent, actions[agent])
-        taken = {agent: self._accept(agent, actions[agent]) for agent in self.agents}
-        outcome = self._charged(self.play({agent: text for agent, (text, _) in taken.items()}))
+        asides: dict[str, Aside] = {}
+        for agent in self.agents:
+            self._spoken[agent] = self._accept(agent, actions[agent])
+            aside = self._aside(agent, self._spoken[agent])
+            if aside is not None:
+                asides[agent] = aside
+        if asides:
+            outcome, ended = self._beside(asides), False
+            seats, self.agents = self.agents, [*asides]
+        else:
+            seats = self.agents = [*self.possible_agents]
+            outcome, ended = self._played()
+            if ended:
+                self.agents = []
         self._tell(outcome)
-        ended = outcome.ended or self._taken[self.agents[0]] >= self.max_turns
-        agents = self.agents
-        if ended:
-            self.agents = []
+        self._demand(self.agents)
         return (
-            {agent: self._observe(agent) for agent in agents},
-            {agent: self._reward(agent, outcome) for agent in agents},
-            dict.fromkeys(agents, ended),
-            dict.fromkeys(agents, False),
-            {agent: self._info(agent, outcome, cut) for agent, (_, cut) in taken.items()},
+            {agent: self._observe(agent) for agent in seats},
+            {agent: self._reward(agent, outcome) for agent in seats},
+            dict.fromkeys(seats, ended),
+            dict.fromkeys(seats, False),
+            {agent: self._info(agent, outcome) for agent in seats},
         )
+
+    def _played(self) -> tuple[Outcome, bool]:
+        """What the joint action leads to, and whether the episode is over."""
+        for agent in self.possible_agents:
+            self._taken[agent] += 1
+        outcome = self._charged(self.play({a: self._spoken[a] for a in self.possible_agents}))
+        return outcome, outcome.ended or self._taken[self.possible_agents[0]] >= self.max_turns
 
 
 class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -531,7 +594,6 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos = {agent: self._first_info() for agent in self.agents}
-        self._cut = dict.fromkeys(self.agents, False)
         self.agent_selection = self.possible_agents[0]
         self._skip_agent_selection = None  # left over where the last episode was broken off
 
@@ -552,17 +614,28 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        text, cut = self._accept(agent, action)
-        outcome = self._charged(self.play_one(agent, text))
+        text = self._accept(agent, action)
+        aside = self._aside(agent, text)
+        if aside is None:
+            self._taken[agent] += 1
+            outcome = self._charged(self.play_one(agent, text))
+            following, informed = self.next_agent(agent), self.agents
+            ended = outcome.ended or self._taken[following] >= self.max_turns
+        else:  # the infos of the others stay those of their last actions
+            outcome, following, informed, ended = (
+                self._beside({agent: aside}),
+                agent,
+                [agent],
+                False,
+            )
         self._tell(outcome)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = {a: self._reward(a, outcome) for a in self.agents}
-        self._cut[agent] = cut  # until its next action: infos of all agents are renewed each time
-        for other in self.agents:
-            self.infos[other] = self._info(other, outcome, self._cut[other])
-        following = self.next_agent(agent)
-        if outcome.ended or self._taken[following] >= self.max_turns:
+        self.infos |= {other: self._info(other, outcome) for other in informed}
+        if ended:
             self.terminations = dict.fromkeys(self.agents, True)
+        else:
+            self._demand([following])
         self.agent_selection = following
         self._accumulate_rewards()
         self._deads_step_first()

@@ -1,10 +1,12 @@
-"""What an environment's rules give and take: outcomes, bounds of a task, and what carries texts."""
+"""What an environment's rules give and take, and what stands between them and the seats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from llm_marl_envs.core.spaces import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,4 +59,37 @@ class Line(Protocol):
 
     def redraw(self, seed: int) -> None:
         """Draw what chance does to later messages from another seed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """What an action leads to that the rules do not see: it belongs to its agent alone.
+
+    Attributes:
+        reward_terms: name -> part of the agent's reward.
+        feedback: what the agent is told next; "" for nothing.
+        chat: what the agent sees from now on in place of its chat; None: the chat goes on.
+        facts: further entries of the agent's info.
+    """
+
+    reward_terms: Mapping[str, float] = field(default_factory=dict)
+    feedback: str = ""
+    chat: Sequence[Message] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Habit(Protocol):
+    """What agents do beside the rules in one episode: `wrappers.tools` and `wrappers.memory`."""
+
+    def demand(self, agent: str, chat: Sequence[Message]) -> str:
+        """What an agent that is to act is asked for first; "" where it may act."""
+        ...
+
+    def take(self, agent: str, text: str) -> Aside | None:
+        """What an action leads to beside the rules; None: it is for them."""
+        ...
+
+    def redraw(self, seed: int) -> None:
+        """Draw what chance does later from another seed."""
         ...

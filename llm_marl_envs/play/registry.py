@@ -44,6 +44,8 @@ def make(
     pioneer_observer: bool = False,
     channel: Mapping[str, Any] | None = None,
     prompts: Mapping[str, str] | None = None,
+    tools: Mapping[str, Any] | None = None,
+    memory: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Any:
     """Make an environment.
@@ -58,6 +60,8 @@ def make(
             first wrote, see `wrappers.pioneer_observer`; natively AEC.
         channel: who hears whom, and what that costs, see `wrappers.channel`; None: talk is free.
         prompts: seat or role -> what it is told first, see `wrappers.prompts`; None: as written.
+        tools: seat or role -> tools that it may call, see `wrappers.tools`; None: it calls none.
+        memory: when chats are summed up, see `wrappers.memory`; None: seats forget nothing.
         kwargs: arguments of the environment; its documentation lists them.
 
     Returns:
@@ -83,10 +87,12 @@ def make(
             raise TypeError(f"{flag}={value!r}: expected True or False")
     kwargs |= {flag: True for flag, value in seats.items() if value}
     if prompts is not None:  # one writer for all seats is told what they are told
-        kwargs["prompts"] = _in_words(env, prompts)
+        kwargs["prompts"] = _changed(env, "prompts", prompts)
     env, form = _seated(env, form, **seats)
-    if channel is not None:
-        kwargs["channel"] = _through(env, channel)
+    layers = {"tools": tools, "memory": memory, "channel": channel}
+    for name, options in layers.items():
+        if options is not None:
+            kwargs[name] = _changed(env, name, options)
     forms = [env]
     if api not in (None, form):
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
@@ -124,7 +130,11 @@ def make_recorded(env_id: str, env_kwargs: Mapping[str, Any], *, allow_code: boo
         ValueError: the record names code; or as `make`.
     """
     named = [env_id] if REFERENCE.fullmatch(str(env_id)) else []
-    named += [v for k, v in env_kwargs.items() if k != "tasks" and isinstance(v, str) and ":" in v]
+    tools = env_kwargs.get("tools") or {}
+    values = [value for key, value in env_kwargs.items() if key != "tasks"]
+    for names in tools.values() if isinstance(tools, Mapping) else [tools]:
+        values += names if isinstance(names, (list, tuple)) else [names]
+    named += [value for value in values if isinstance(value, str) and ":" in value]
     if named and not allow_code:
         raise ValueError(
             f"a record of {env_id!r:.80} names {named[0]!r:.80}, which is not in this library: to "
@@ -147,20 +157,17 @@ def _seated(env: Any, form: str, *, single_seat: bool, pioneer_observer: bool) -
     return env, form
 
 
-def _through(env: Any, channel: Any) -> dict[str, Any]:
-    """Put a channel into an environment; its options, as JSON has them."""
-    from llm_marl_envs.wrappers import Channel
+def _changed(env: Any, name: str, options: Any) -> dict[str, Any]:
+    """Put a wrapper of `wrappers` into an environment; its options, as JSON has them."""
+    from llm_marl_envs.wrappers import Channel, Memory, Prompts, Tools
 
-    if not isinstance(channel, Mapping):
-        raise TypeError(f"channel={channel!r:.80}: expected a dict of options, as max_chars")
-    return Channel(env, **channel).env_kwargs["channel"]
-
-
-def _in_words(env: Any, prompts: Any) -> dict[str, str]:
-    """Put other prompts into an environment; them, as JSON has them."""
-    from llm_marl_envs.wrappers import Prompts
-
-    return Prompts(env, prompts).env_kwargs["prompts"]
+    if not isinstance(options, Mapping):
+        raise TypeError(f"{name}={options!r:.80}: expected a dict")
+    if name in ("memory", "channel"):
+        env = {"memory": Memory, "channel": Channel}[name](env, **options)
+    else:
+        env = {"prompts": Prompts, "tools": Tools}[name](env, options)
+    return env.env_kwargs[name]
 
 
 def _form(chosen: EnvSpec, env: Any) -> str:

@@ -302,10 +302,11 @@ def _links(env: TextEnv) -> Mapping[str, Mapping[str, int]]:
 
 def _attach(env: TextEnv, rules: Rules, heard_by: Mapping[str, Sequence[str]]) -> None:
     env.channel = partial(Courier, rules, heard_by)
-    env.channel_notice = {
+    notice = {
         seat: " ".join(filter(None, [rules.notice(), _told_of(rules, seat, heard_by)]))
         for seat in env.possible_agents
     }
+    env.notices = (*env.notices, notice)
     low, high = env.reward_range
     longest = MOST_BYTES * env.max_action_chars
     if rules.max_chars is not None:

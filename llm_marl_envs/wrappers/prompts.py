@@ -23,9 +23,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.experts import text_env
+from llm_marl_envs.core.seats import by_seat
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 
@@ -47,22 +47,13 @@ def Prompts(env: Any, texts: Mapping[str, str]) -> Any:  # noqa: N802 - a wrappe
     inner = text_env(env, "prompts")
     if not isinstance(texts, Mapping):
         raise TypeError(f"prompts={texts!r:.80}: expected a dict seat or role -> text")
-    seats = inner.possible_agents
-    roles = {agent: _role(agent) for agent in seats}
-    refuse_unknown("prompts", dict(texts), [*seats, *dict.fromkeys(roles.values())])
-    names = [PROMPT, *inner.prompt_words(inner.source[0]).get(seats[0], {})]
+    names = [PROMPT, *inner.prompt_words(inner.source[0]).get(inner.possible_agents[0], {})]
     for key, text in texts.items():
         _check(key, text, names)
-    by_seat = {agent: texts.get(agent, texts.get(roles[agent])) for agent in seats}
-    inner.rewords = partial(_reworded, inner, {a: t for a, t in by_seat.items() if t is not None})
+    inner.rewords = partial(_reworded, inner, by_seat("prompts", inner.possible_agents, texts))
     for layer in (env, inner):
         layer.env_kwargs = {**getattr(layer, "env_kwargs", {}), "prompts": dict(texts)}
     return env
-
-
-def _role(agent: str) -> str:
-    head, _, number = agent.rpartition("_")
-    return head if head and number.isdecimal() else agent
 
 
 def _check(key: str, text: Any, names: list[str]) -> None:

@@ -18,8 +18,8 @@ from llm_marl_envs.core.options import INFO, Info, TaskOptions
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.grids.programs import MOST_PRINTED, run_program
 from llm_marl_envs.sandbox import Sandbox, default_sandbox
+from llm_marl_envs.tools.programs import MOST_PRINTED, run_program
 
 TOOL, PLANNER = "tool_0", "planner_0"
 SEATS = (TOOL, PLANNER)

@@ -12,7 +12,7 @@ from support.grids import play
 from llm_marl_envs import make
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.envs.grids.base import PLANNER, TOOL
-from llm_marl_envs.envs.grids.programs import run_program
+from llm_marl_envs.tools.programs import run_program
 from llm_marl_envs.envs.grids.sudoku import read_digits
 from llm_marl_envs.envs.grids.sudoku_bounds import better_alone
 from llm_marl_envs.envs.grids.sudoku_tasks import blank_cells, puzzle_of, seen_by

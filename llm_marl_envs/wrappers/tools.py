@@ -1,0 +1,251 @@
+"""Seats that may call tools: `make(id, tools={...})`, or `Tools(env, {...})`.
+
+    make("math_team-v0", tools={"reasoner_0": ["calculate"], "price": 0.02, "calls": 3})
+
+The seat is told so in the last lines of what it is told first:
+
+    Before you act you may call a tool, at most 3 times in all, by a line of its own:
+    Call: calculate(expression) gives the exact value of numbers with + - * / // % ** and
+    parentheses (costs you 0.02)
+
+An action with such a line is a *call*. It is an action of the seat like any other, a turn of its
+own that is paid and learned from; but the rules do not see it, nobody else is shown it, and the
+seat acts again:
+
+    reasoner_0   Call: calculate(17 * 23)
+                 Result of calculate:
+                 > 391
+                 You may call 2 more times.
+    reasoner_0   Answer: 391
+
+Where seats act at once, those that called act again, and the others pass until nobody calls. So
+each seat's own turns are whole: what a call cost is paid to the turn of the call, and what the
+answer earned to the turn of the answer.
+
+A result is the environment's text, every line of it behind `> `. A call that names no tool of the
+seat, that cannot be read, or whose tool fails, is answered by a line that says so; it counts and
+costs like any other. When its calls are spent, what a seat writes is for the rules, whatever it
+looks like. A seat without tools has no calls, and a line of its text that looks like one is text.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from pydantic import Field
+
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.experts import text_env
+from llm_marl_envs.core.options import EXPECTED, Options
+from llm_marl_envs.core.outcome import Aside
+from llm_marl_envs.core.parsing import quote
+from llm_marl_envs.core.seats import by_seat
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.tools import TOOLS
+from llm_marl_envs.tools.base import Tool
+from llm_marl_envs.tools.calls import Call, arguments_of, call_in
+
+MOST_RESULT = 2000
+"""Characters of a result that are told."""
+CUT = "[the rest is left out]"
+NOTICE = "Before you act you may call a tool, at most {times} in all, by a line of its own:"
+RESULT = "Result of {tool}:"
+LEFT = "You may call {times}."
+SPENT = "You may call no more: act now."
+
+
+class Rules(Options):
+    """What may stand beside the seats; `Tools` says what it means."""
+
+    within = "tools"
+
+    calls: int = Field(default=3, ge=1, le=100)
+    price: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, json_schema_extra={EXPECTED: "a number, 0 or more"}
+    )
+
+
+class Caller:
+    """The calls of one episode; a `Habit` of `core/outcome.py`.
+
+    Args:
+        tools: seat -> name -> tool.
+        rules: how many, and at what price.
+        env: the environment.
+        seed: what chance follows from.
+    """
+
+    def __init__(
+        self, tools: Mapping[str, Mapping[str, Tool]], rules: Rules, env: TextEnv, seed: int
+    ) -> None:
+        self.tools, self.rules, self.env, self.seed = tools, rules, env, seed
+        self.count = dict.fromkeys(tools, 0)
+
+    def demand(self, agent: str, chat: Sequence[Message]) -> str:
+        """Nothing: nobody has to call."""
+        return ""
+
+    def take(self, agent: str, text: str) -> Aside | None:
+        """What a call leads to; None: it is none, or there are no calls left."""
+        tools = self.tools.get(agent)
+        if not tools or self.count[agent] >= self.rules.calls:
+            return None
+        call = call_in(text)
+        if call is None:
+            return None
+        self.count[agent] += 1
+        result, facts = self._result(agent, call)
+        tool = tools.get(facts["tool"])
+        price = self.rules.price
+        if price is None:
+            price = tool.price if tool is not None else max(t.price for t in tools.values())
+        left = self.rules.calls - self.count[agent]
+        news = [RESULT.format(tool=facts["tool"] or "no tool"), quote(result)]
+        news.append(LEFT.format(times=_times(left, " more")) if left else SPENT)
+        return Aside(
+            reward_terms={"calls": -price} if price else {},
+            feedback="\n".join(news),
+            facts={"call": facts},
+        )
+
+    def redraw(self, seed: int) -> None:
+        """As `Habit.redraw`."""
+        self.seed = seed
+
+    def _result(self, agent: str, call: Call | str) -> tuple[str, dict[str, Any]]:
+        """What a seat is told, and what its info keeps of the call."""
+        if isinstance(call, str):
+            return call, {"tool": "", "arguments": {}, "failed": call}
+        tool = self.tools[agent].get(call.tool)
+        facts: dict[str, Any] = {"tool": call.tool, "arguments": {}, "failed": ""}
+        if tool is None:
+            facts["tool"] = ""
+            facts["failed"] = f"there is no such tool; you have {', '.join(self.tools[agent])}"
+            return facts["failed"], facts
+        try:
+            facts["arguments"] = tool.checked(arguments_of(call, tool.schema()))
+            chance = random.Random(f"tools/{self.seed}/{agent}/{self.count[agent]}")
+            result = _called(tool, partial(tool.call, facts["arguments"], self.env.task, chance))
+        except ValueError as error:
+            facts["failed"] = " ".join(str(error).split())[:MOST_RESULT]
+            return facts["failed"], facts
+        return _fitting(result), facts
+
+
+def _called(tool: Tool, call: Any) -> str:
+    """What a tool says.
+
+    Raises:
+        ValueError: nothing that can be told; what is wrong in a line.
+    """
+    if tool.seconds is None:
+        result = call()
+    else:
+        watched = ThreadPoolExecutor(1, thread_name_prefix=tool.name)
+        try:
+            result = watched.submit(call).result(tool.seconds)
+        except TimeoutError as error:
+            raise ValueError(f"it did not answer within {tool.seconds:g} s") from error
+        except Exception as error:  # it is another's code; the seat is told its kind alone
+            if isinstance(error, ValueError):
+                raise
+            raise ValueError(f"it failed: {type(error).__name__}") from error
+        finally:
+            watched.shutdown(wait=False)
+    if not isinstance(result, str):
+        raise ValueError(f"it failed: its result is no text but {type(result).__name__}")
+    return result
+
+
+def _fitting(text: str) -> str:
+    return text if len(text) <= MOST_RESULT else f"{text[:MOST_RESULT]}\n{CUT}"
+
+
+def _times(count: int, more: str = "") -> str:
+    return f"{count}{more} time{'s' * (count != 1)}"
+
+
+def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper, as `Channel`
+    """The environment, whose seats may call tools; see the module.
+
+    Bounds stay those of the environment, which has no calls.
+
+    Args:
+        env: an environment of this library, of either form, also with PettingZoo's wrappers around.
+            It is changed in its place.
+        given: seat or role -> names of tools, as `llm-marl tools` lists them or "module:Class"; and
+            calls: how often each seat may call in an episode, 1 to 100, 3 by default.
+            price: what a call costs its seat, a reward term `calls`; by default what its tool says,
+                which is nothing for those of this library.
+
+    Raises:
+        ValueError: an unknown seat, tool or option, one out of range, no seat, or a tool that the
+            environment has nothing for; or an environment that has tools already.
+        TypeError: another library's environment, or a value of the wrong type.
+        ImportError: what a tool needs is not installed; the message names the extra.
+    """
+    inner = text_env(env, "tools")
+    name = inner.metadata["name"]
+    if not isinstance(given, Mapping):
+        raise TypeError(f"tools={given!r:.80}: expected a dict seat or role -> names of tools")
+    if any("tools" in layer.env_kwargs for layer in (env, inner)):
+        raise ValueError(f"tools: {name} has some already")
+    options = {key: value for key, value in given.items() if key in Rules.model_fields}
+    rules = Rules(**options)
+    named = {key: names for key, names in given.items() if key not in options}
+    seats = by_seat("tools", inner.possible_agents, named, [*Rules.model_fields])
+    if not seats:
+        raise ValueError(f"tools={dict(given)}: expected tools for some of {inner.possible_agents}")
+    tools = {seat: _made(inner, seat, names) for seat, names in seats.items()}
+    _attach(inner, rules, tools)
+    plain = {key: list(names) for key, names in named.items()}
+    for layer in (env, inner):
+        layer.env_kwargs = {**layer.env_kwargs, "tools": {**plain, **options}}
+    return env
+
+
+def _made(env: TextEnv, seat: str, names: Any) -> dict[str, Tool]:
+    """Name -> tool, of one seat."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise TypeError(f"tools, {seat}: {names!r:.80}: expected a list of names of tools")
+    tools: dict[str, Tool] = {}
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"tools, {seat}: {name!r:.80}: expected the name of a tool")
+        make = TOOLS.get(name)
+        if not (isinstance(make, type) and issubclass(make, Tool)):
+            raise TypeError(
+                f"tools, {seat}: {name!r}: expected a class of `Tool`, got {make!r:.80}"
+            )
+        try:
+            tool = make(env)
+        except ValueError as error:
+            raise ValueError(f"tools, {seat}: {name!r} has nothing to work on: {error}") from error
+        if tools.setdefault(tool.name, tool) is not tool:
+            raise ValueError(f"tools, {seat}: two tools are called {tool.name!r}")
+    return tools
+
+
+def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]]) -> None:
+    env.habits = (*env.habits, partial(Caller, tools, rules))
+    env.notices = (*env.notices, {seat: _notice(of, rules) for seat, of in tools.items()})
+    env.beside += rules.calls
+    all_tools = [tool for of in tools.values() for tool in of.values()]
+    env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
+    dearest = max(tool.price for tool in all_tools) if rules.price is None else rules.price
+    low, high = env.reward_range
+    env.reward_range = (low - dearest * rules.calls, high)
+
+
+def _notice(tools: Mapping[str, Tool], rules: Rules) -> str:
+    """What a seat is told of its tools."""
+    lines = [NOTICE.format(times=_times(rules.calls))]
+    for tool in tools.values():
+        price = tool.price if rules.price is None else rules.price
+        costs = f" (costs you {price:g})" if price else ""
+        lines.append(f"Call: {tool.example()} gives {tool.description}{costs}")
+    return "\n".join(lines)
