@@ -521,7 +521,8 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play one turn; `actions` holds one text for each of `agents`.
 
         An agent that did something beside the rules, as calling a tool, acts again before the rules
-        see the joint action: until then `agents` holds such agents alone, and the others pass.
+        see the joint action: until then `agents` holds such agents alone, and the others pass; an
+        action of theirs is not looked at.
 
         Raises:
             RuntimeError: before `reset` or after the end of the episode.
@@ -532,7 +533,8 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
             raise RuntimeError(f"{self.metadata['name']}: no episode is running; call reset()")
         if not isinstance(actions, Mapping):
             raise TypeError(f"actions: expected a dict agent -> str, got {type(actions).__name__}")
-        if set(actions) != set(self.agents):
+        passing = set(self.possible_agents) - set(self.agents)  # PettingZoo's AEC form sends theirs
+        if set(actions) - passing != set(self.agents):
             raise ValueError(f"actions for {[*actions]}: expected one for each of {self.agents}")
         for agent in self.agents:  # all are checked before any is noted
             self._check(agent, actions[agent])
