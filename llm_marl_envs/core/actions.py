@@ -21,10 +21,10 @@ MARK = "action:"
 def read_action(text: str, legal: Sequence[str]) -> str | None:
     """The action that a text takes, as it is written in `legal`; None for none or several."""
     words = {word.lower(): word for word in legal}
-    found: list[str] = []
+    actions: list[str] = []
     for line in lines_of(answer_of(text)):
-        said = line.strip().lower()
-        said = said.removeprefix(MARK).strip()
-        if said in words:
-            found.append(words[said])
-    return found[0] if len(found) == 1 else None
+        action = line.strip().lower()
+        action = action.removeprefix(MARK).strip()
+        if action in words:
+            actions.append(words[action])
+    return actions[0] if len(actions) == 1 else None

@@ -30,11 +30,11 @@ THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3}){1,9}(?:\.[0-9]{1,30})?")
 
 def answer_lines(text: str) -> Iterator[str]:
     """What stands behind the mark of every answer line, stripped; thinking is left out."""
-    said = answer_of(text)
-    if ANSWER_MARK not in said.lower():
+    answer = answer_of(text)
+    if ANSWER_MARK not in answer.lower():
         return
     fence = ""  # the marker that is open; fences as in `parsing.code_of`
-    for indent, mark, rest in LINE.findall("\n".join(lines_of(said))):
+    for indent, mark, rest in LINE.findall("\n".join(lines_of(answer))):
         if fence:
             if mark.startswith(fence) and len(indent) <= MAX_FENCE_INDENT and not rest.strip():
                 fence = ""
@@ -95,5 +95,5 @@ def same_answer(answer: str | None, other: str | None) -> bool:
 
 def can_be_given(answer: str) -> bool:
     """Whether an answer line can give this answer; `[]` or a full stop alone cannot be read."""
-    read = read_answer(f"Answer: {answer}")
-    return bool(read and canonical(read)) and same_answer(read, answer)
+    reading = read_answer(f"Answer: {answer}")
+    return bool(reading and canonical(reading)) and same_answer(reading, answer)

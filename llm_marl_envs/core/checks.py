@@ -17,30 +17,30 @@ MOST_SUGGESTIONS = 5
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
-def suggestion(name: Any, known: Iterable[str], also: Iterable[str] = ()) -> str:
+def suggestion(name: Any, choices: Iterable[str], also: Iterable[str] = ()) -> str:
     """What to add to an error: at most five names that are near, or all where they are few.
 
     Empty where none is near and there are many.
 
     Args:
         name: what was written.
-        known: what there is.
+        choices: what there is.
         also: names that are known to be mistaken for `name`, shown first.
     """
-    names = [str(one) for one in known]
+    names = [str(choice) for choice in choices]
     text = str(name).lower()
     near = difflib.get_close_matches(text, names, n=MOST_SUGGESTIONS)
-    parts = [one for one in names if len(text) > 2 and text in one]
-    found = list(dict.fromkeys([*also, *near, *parts]))[:MOST_SUGGESTIONS]
-    if found:
-        return f"; did you mean {' or '.join(map(repr, found))}?"
+    parts = [part for part in names if len(text) > 2 and text in part]
+    suggestions = list(dict.fromkeys([*also, *near, *parts]))[:MOST_SUGGESTIONS]
+    if suggestions:
+        return f"; did you mean {' or '.join(map(repr, suggestions))}?"
     return f"; known: {sorted(names)}" if len(names) <= MOST_SUGGESTIONS else ""
 
 
 def refuse_unknown(
     where: Any,
-    given: Mapping[Any, Any],
-    known: Iterable[str],
+    mapping: Mapping[Any, Any],
+    keys: Iterable[str],
     mistaken: Mapping[str, str] | None = None,
     listed: str = "",
 ) -> None:
@@ -48,37 +48,37 @@ def refuse_unknown(
 
     Args:
         where: begins the message.
-        given: its keys are looked at.
-        known: the keys that there are.
+        mapping: its keys are looked at.
+        keys: the keys that there are.
         mistaken: what people write -> the key that they mean.
         listed: where all are listed; said where none is near.
 
     Raises:
         ValueError: names the first unknown key and at most five near ones.
     """
-    names = list(known)
-    for key in given:
+    names = list(keys)
+    for key in mapping:
         if key not in names:
             meant = [mistaken[key]] if mistaken and key in mistaken else []
             hint = suggestion(key, names, meant) or (listed and f"; {listed} lists them")
             raise ValueError(f"{where}: unknown key {key!r}{hint}")
 
 
-def refuse_other(name: str, given: Any, known: Sequence[Any]) -> None:
-    """Raise `ValueError` where the argument `name` is none of the values `known`."""
-    if given not in known:
-        raise ValueError(f"{name}={given!r}: expected one of {tuple(known)}")
+def refuse_other(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise `ValueError` where the argument `name` is none of the values `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: expected one of {tuple(choices)}")
 
 
-def check_whole(name: str, given: Any, low: int, high: int | None = None) -> None:
+def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
     """Raise `ValueError` where an argument is no whole number from `low` to `high` (None: any)."""
-    whole = isinstance(given, int) and not isinstance(given, bool)
-    if not whole or given < low or (high is not None and given > high):
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
         expected = f"at least {low}" if high is None else f"{low} to {high}"
-        raise ValueError(f"{name}={given!r:.60}: expected a whole number, {expected}")
+        raise ValueError(f"{name}={value!r:.60}: expected a whole number, {expected}")
 
 
-def check_types(where: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+def check_types(where: str, values: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
     """Raise where a value cannot be of the type that stands in a hint.
 
     Looks at numbers, texts, truth values, lists and maps, and at the unions of them; any other
@@ -86,13 +86,13 @@ def check_types(where: str, given: Mapping[str, Any], hints: Mapping[str, Any]) 
 
     Args:
         where: begins the message; may be empty.
-        given: name -> value.
+        values: name -> value.
         hints: name -> its type; names without one are not looked at.
 
     Raises:
         TypeError: names the first value that cannot be right.
     """
-    for name, value in given.items():
+    for name, value in values.items():
         accepted = _words(hints[name], value) if name in hints else None
         if accepted is not None:
             begin = f"{where}: " if where else ""
@@ -126,8 +126,8 @@ def check_maker(what: str, make: Any, arguments: Iterable[Any], expected: str) -
 def _words(hint: Any, value: Any) -> list[str] | None:
     """What a hint accepts, in words, where `value` is none of it; None where it may be."""
     accepted: dict[str, None] = {}
-    for one in _members(hint):
-        fits, words = _fit(one, value)
+    for member in _members(hint):
+        fits, words = _fit(member, value)
         if fits:
             return None
         accepted |= dict.fromkeys(words)

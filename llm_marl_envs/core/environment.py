@@ -238,35 +238,36 @@ class TextEnv:
             ValueError: `opening` forgets a seat.
             TypeError: it tells one something that is no sequence of messages.
         """
-        told, where = self.opening(task), f"{type(self).__name__}.opening, task {task.id!r}"
-        if not isinstance(told, Mapping):
-            raise TypeError(f"{where}: expected a map seat -> messages, got {type(told).__name__}")
-        missing = [agent for agent in self.possible_agents if agent not in told]
+        chats, where = self.opening(task), f"{type(self).__name__}.opening, task {task.id!r}"
+        if not isinstance(chats, Mapping):
+            raise TypeError(f"{where}: expected a map seat -> messages, got {type(chats).__name__}")
+        missing = [agent for agent in self.possible_agents if agent not in chats]
         if missing:
             raise ValueError(
                 f"{where}: nothing for {missing}; expected messages for each of "
                 f"{self.possible_agents}"
             )
         for agent in self.possible_agents:
-            said: Any = told[agent]
-            if not isinstance(said, (list, tuple)) or any(not isinstance(m, Message) for m in said):
+            chat: Any = chats[agent]
+            if not isinstance(chat, (list, tuple)) or any(not isinstance(m, Message) for m in chat):
                 raise TypeError(
-                    f"{where}: expected a list of messages for {agent}, got {said!r:.80}"
+                    f"{where}: expected a list of messages for {agent}, got {chat!r:.80}"
                 )
         if self.rewords is not None:
-            told = self.rewords(task, {agent: tuple(said) for agent, said in told.items()})
-        return {agent: self.with_notice(agent, told[agent]) for agent in self.possible_agents}
+            chats = self.rewords(task, {agent: tuple(chat) for agent, chat in chats.items()})
+        return {agent: self.with_notice(agent, chats[agent]) for agent in self.possible_agents}
 
-    def with_notice(self, agent: str, told: Sequence[Message]) -> tuple[Message, ...]:
+    def with_notice(self, agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Opening messages, the last of which ends in a seat's notices, if any.
 
         They are a part of what the rules tell, so that a chat never begins with two messages of one
         role.
         """
         lines = [notice[agent] for notice in self.notices if notice.get(agent)]
-        if not told or not lines:
-            return tuple(told)
-        return (*told[:-1], replace(told[-1], content="\n".join([told[-1].content, *lines])))
+        if not messages or not lines:
+            return tuple(messages)
+        *before, last = messages
+        return (*before, replace(last, content="\n".join([last.content, *lines])))
 
     @property
     def most_actions(self) -> int:
@@ -387,10 +388,12 @@ class TextEnv:
         self._line = None if self.channel is None else self.channel(after)
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
         self.begin_episode()
-        self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
+        self._chat = {agent: list(chat) for agent, chat in self.first_words(self.task).items()}
         self._habits = [habit(self, after) for habit in self.habits]
-        shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
-        self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
+        shared = [
+            sha256(text.encode("utf-8", "surrogatepass")) for text in self.clusters(self.task)
+        ]
+        self._shared = {"task_clusters": [key.hexdigest()[:16] for key in shared]} if shared else {}
 
     def _choose(self, wanted: Any) -> Task:
         if wanted is None:

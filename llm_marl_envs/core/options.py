@@ -74,10 +74,10 @@ class Options(BaseModel):
     within: ClassVar[str] = ""
     """The argument of which these are parts, if they are; errors begin with it."""
 
-    def __init__(self, /, **given: Any) -> None:
+    def __init__(self, /, **arguments: Any) -> None:
         where = type(self).within or type(self).__name__
-        refuse_unknown(where, given, type(self).model_fields)
-        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        refuse_unknown(where, arguments, type(self).model_fields)
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in arguments.items()}
         for name, value in plain.items():  # pydantic takes True for 1, and 1.0
             choices = choices_of(type(self).model_fields[name].annotation)
             if _of_no_choice(value, choices) and any(value == choice for choice in choices):
@@ -118,11 +118,11 @@ def name_and_options(what: str, chosen: Any) -> tuple[str, dict[str, Any]]:
     Raises:
         ValueError: no name.
     """
-    given = dict(chosen) if isinstance(chosen, Mapping) else {"name": chosen}
-    name = given.pop("name", None)
+    options = dict(chosen) if isinstance(chosen, Mapping) else {"name": chosen}
+    name = options.pop("name", None)
     if not isinstance(name, str):
         raise ValueError(f"{what}={chosen!r}: expected a name, or a map with one as 'name'")
-    return name, given
+    return name, options
 
 
 class TaskOptions(Options):
@@ -186,15 +186,15 @@ def declared(options: type[BaseModel]) -> list[Declared]:
     names = sorted(options.model_fields, key=lambda name: name in shared)
     schema = options.model_json_schema()["properties"]
     fields = options.model_fields
-    found = []
+    arguments = []
     for name in names:
         default = "needed" if fields[name].is_required() else repr(fields[name].default)
         about = fields[name].description or ""
-        found.append(Declared(name, default, words(schema[name]), about))
-        for part, one in schema[name].get(PARTS, {}).items():
-            about = one.get("description", "")
-            found.append(Declared(f"{name}.{part}", repr(one["default"]), words(one), about))
-    return found
+        arguments.append(Declared(name, default, words(schema[name]), about))
+        for part, spec in schema[name].get(PARTS, {}).items():
+            about = spec.get("description", "")
+            arguments.append(Declared(f"{name}.{part}", repr(spec["default"]), words(spec), about))
+    return arguments
 
 
 def words(schema: Mapping[str, Any]) -> str:
@@ -203,7 +203,7 @@ def words(schema: Mapping[str, Any]) -> str:
         return schema[EXPECTED]
     if "anyOf" in schema:
         *first, last = map(words, schema["anyOf"])
-        comma = "," if any(", " in one and not one.startswith("one of") for one in first) else ""
+        comma = "," if any(", " in text and not text.startswith("one of") for text in first) else ""
         return f"{', '.join(first)}{comma} or {last}"
     if "enum" in schema or "const" in schema:
         return f"one of {tuple(schema.get('enum', [schema.get('const')]))}"
@@ -257,7 +257,7 @@ def _refusal(options: type[Options], name: str, value: Any, key: Any = None) -> 
 
 
 def _in_words(
-    options: type[Options], error: ValidationError, given: Mapping[str, Any]
+    options: type[Options], error: ValidationError, arguments: Mapping[str, Any]
 ) -> ValueError | TypeError:
     """The first thing that is wrong: what came, and what was expected."""
     errors = error.errors()
@@ -265,11 +265,11 @@ def _in_words(
     name = str(first["loc"][0]) if first["loc"] else ""
     if name not in options.model_fields:  # of a validator that looks at several
         return ValueError(first["msg"].removeprefix("Value error, "))
-    if name not in given:
+    if name not in arguments:
         expected = words(options.model_json_schema()["properties"][name])
         begin = f"{options.within}, " if options.within else ""
         return ValueError(f"{begin}{name} is missing: expected {expected}")
-    value, own = given[name], [error for error in errors if error["loc"][:1] == (name,)]
+    value, own = arguments[name], [error for error in errors if error["loc"][:1] == (name,)]
     wrong_type = all(error["type"].endswith(OF_THE_WRONG_TYPE) for error in own)
     kind = TypeError if wrong_type else ValueError
     schema = options.model_json_schema()["properties"][name]

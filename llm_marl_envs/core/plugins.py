@@ -88,16 +88,16 @@ def entries(group: str) -> MappingProxyType[str, Entry]:
 
 @cache
 def _entries(group: str, path: tuple[str, ...]) -> MappingProxyType[str, Entry]:
-    found: dict[str, Entry] = {}
+    by_name: dict[str, Entry] = {}
     for entry in _declared(group):
-        first = found.setdefault(entry.name, entry)
+        first = by_name.setdefault(entry.name, entry)
         if first.value != entry.value:
             warnings.warn(
                 f"{group}: {first.distribution} and {entry.distribution} both have a "
                 f"{entry.name!r}; that of {first.distribution} is used",
                 stacklevel=3,
             )
-    return MappingProxyType(found)
+    return MappingProxyType(by_name)
 
 
 def _declared(group: str) -> Iterator[Entry]:
@@ -191,12 +191,12 @@ def from_reference(text: str) -> Any:
     if not REFERENCE.fullmatch(text):
         raise ValueError(f"{text!r}: expected 'module:Name'")
     module, _, names = text.partition(":")
-    found = _imported(module)
+    target = _imported(module)
     for name in names.split("."):
-        if not hasattr(found, name):
+        if not hasattr(target, name):
             raise ImportError(f"module {module} has no {names!r} ({text})")
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 def _imported(module: str) -> ModuleType:

@@ -329,12 +329,12 @@ class EpisodeGroup:
     @property
     def living(self) -> tuple[tuple[int, Episode], ...]:
         """(g, episode) of those that did not fail."""
-        return tuple((g, one) for g, one in enumerate(self.episodes) if not one.failed)
+        return tuple((g, episode) for g, episode in enumerate(self.episodes) if not episode.failed)
 
     @property
     def roots(self) -> EpisodeGroup:
         """The group without its branches: the episodes that were played from their reset."""
-        played = tuple(one for one in self.episodes if one.branch is None)
+        played = tuple(episode for episode in self.episodes if episode.branch is None)
         return dataclasses.replace(self, episodes=played)
 
 
@@ -358,9 +358,10 @@ def measured(episodes: Iterable[Episode]) -> list[Episode]:
     Raises:
         ValueError: one that failed has no floor.
     """
-    given = list(episodes)
-    says = any(one.success is not None for one in given if not one.failed)
-    return [_at_its_floor(one, False if says else None) if one.failed else one for one in given]
+    episodes = list(episodes)
+    says = any(episode.success is not None for episode in episodes if not episode.failed)
+    floor = False if says else None
+    return [_at_its_floor(episode, floor) if episode.failed else episode for episode in episodes]
 
 
 def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
@@ -385,8 +386,8 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
     """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
     idle = {
-        agent: {"reward": float(one.reward), "reward_terms": plain(one.reward_terms)}
-        for agent, one in episode.idle.items()
+        agent: {"reward": float(pay.reward), "reward_terms": plain(pay.reward_terms)}
+        for agent, pay in episode.idle.items()
     }
     return {
         "version": TRANSCRIPT_VERSION,
@@ -477,8 +478,8 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             failure=data.get("failure"),
             floor=data.get("floor"),
             branch=None if data.get("branch") is None else Branch(**data["branch"]),
-            idle={agent: Idle(**one) for agent, one in data.get("idle", {}).items()},
-            redraws=tuple(Redraw(**one) for one in data.get("redraws", ())),
+            idle={agent: Idle(**entry) for agent, entry in data.get("idle", {}).items()},
+            redraws=tuple(Redraw(**entry) for entry in data.get("redraws", ())),
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing

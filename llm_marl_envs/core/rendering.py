@@ -25,7 +25,7 @@ HIGH, LETTER, MARGIN = 28, 8, 8
 
 def visible(text: str) -> str:
     r"""`text` with what cannot be shown written as Python would: an escape becomes `\x1b`."""
-    return _UNSHOWABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _UNSHOWABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def episode_text(title: str, chats: Mapping[str, Sequence[Message]]) -> str:
@@ -73,7 +73,7 @@ def table_svg(kind: str, rows: Sequence[Sequence[Cell]]) -> str:
     """
     texts = [[visible(cell.text) for cell in row] for row in rows]
     columns = zip_longest(*texts, fillvalue="")
-    widths = [max(HIGH, *(LETTER * len(text) + 2 * MARGIN for text in one)) for one in columns]
+    widths = [max(HIGH, *(LETTER * len(text) + 2 * MARGIN for text in cells)) for cells in columns]
     places = [MARGIN, *(MARGIN + right for right in accumulate(widths))]
     parts = []
     for y, (row, line) in enumerate(zip(rows, texts, strict=True)):

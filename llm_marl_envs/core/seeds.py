@@ -115,8 +115,8 @@ def held_out_starts(seed: int, count: int, *, with_tasks: bool) -> list[Start]:
     """The episodes that a training run evaluates on, the same at each evaluation."""
     seeds = [derive_seed("eval", seed, i) % RESET_SEEDS for i in range(count)]
     return [
-        Start(task=i if with_tasks else None, seed=one, sample_seed=one)
-        for i, one in enumerate(seeds)
+        Start(task=i if with_tasks else None, seed=episode_seed, sample_seed=episode_seed)
+        for i, episode_seed in enumerate(seeds)
     ]
 
 

@@ -87,8 +87,8 @@ class EnvSpec:
 
         PettingZoo and Gymnasium read ids so.
         """
-        found = VERSION.search(self.id)
-        return int(found[1]) if found else None
+        match = VERSION.search(self.id)
+        return int(match[1]) if match else None
 
 
 def registry_file() -> Path:
@@ -139,17 +139,17 @@ def _specs() -> dict[str, EnvSpec]:
 
 def _all_specs() -> dict[str, EnvSpec]:
     """Those, and what other packages bring; ids of this library are not replaced."""
-    found = dict(_specs())
+    specs = dict(_specs())
     for entry in entries(ENVIRONMENTS).values():
-        if entry.name not in found:
-            found |= _of_entry(entry)
-        elif found[entry.name].entry_point != entry.value:
+        if entry.name not in specs:
+            specs |= _of_entry(entry)
+        elif specs[entry.name].entry_point != entry.value:
             warnings.warn(
                 f"{ENVIRONMENTS}: {DISTRIBUTION} and {entry.distribution} both have a "
                 f"{entry.name!r}; that of {DISTRIBUTION} is used",
                 stacklevel=3,
             )
-    return found
+    return specs
 
 
 def _of_entry(entry: Entry) -> dict[str, EnvSpec]:
@@ -167,12 +167,12 @@ def _of_entry(entry: Entry) -> dict[str, EnvSpec]:
 
 def list_envs() -> list[str]:
     """All registered ids, sorted; imports none of the environments. `namespaces` lists the rest."""
-    return sorted(one for one in _all_specs() if not one.endswith("/*"))
+    return sorted(env_id for env_id in _all_specs() if not env_id.endswith("/*"))
 
 
 def namespaces() -> list[str]:
     """Libraries whose environments have ids here, as `namespace/*`."""
-    return sorted(one for one in _all_specs() if one.endswith("/*"))
+    return sorted(env_id for env_id in _all_specs() if env_id.endswith("/*"))
 
 
 def spec(env_id: str) -> EnvSpec:

@@ -290,7 +290,7 @@ def open_tasks(
 def _tasks_of_rows(
     rows: Sequence[Row], where: str, split: str, from_row: Callable[[Row], Task]
 ) -> list[Task]:
-    found: list[Task] = []
+    tasks: list[Task] = []
     counts: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
@@ -301,14 +301,14 @@ def _tasks_of_rows(
             raise ValueError(f"{where}row {number}: {error}") from error
         counts[task.split] = counts.get(task.split, 0) + 1
         if split in ("all", task.split):
-            found.append(task)
-    if not found:
-        there = ", ".join(f"{counts[one]} in {one!r}" for one in SPLITS if one in counts)
+            tasks.append(task)
+    if not tasks:
+        sizes = ", ".join(f"{counts[name]} in {name!r}" for name in SPLITS if name in counts)
         raise ValueError(
-            f"{where}no tasks in split {split!r}: there are {there}; name another split, 'all' for "
+            f"{where}no tasks in split {split!r}: there are {sizes}; name another split, 'all' for "
             "every row, or add tasks"
         )
-    return found
+    return tasks
 
 
 def split_of_row(row: Row, key: str, shares: Sequence[tuple[str, float]] = ROW_SHARES) -> str:

@@ -86,15 +86,15 @@ def words_of(statement: str) -> tuple[str, ...]:
 
     A statement of one word needs no brackets.
     """
-    said = answer_of(statement)
-    if ANSWER_MARK in said.lower():
-        said = "\n".join(
+    text = answer_of(statement)
+    if ANSWER_MARK in text.lower():
+        text = "\n".join(
             line
-            for line in lines_of(said)
+            for line in lines_of(text)
             if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK
         )
-    found = tuple(word[1] for word in islice(BRACKETS.finditer(said), MAX_WORDS))
-    alone = said.replace("\n", "").strip()
-    if not found and alone and len(alone) <= 80 and not any(c in alone for c in " []"):
+    words = tuple(word[1] for word in islice(BRACKETS.finditer(text), MAX_WORDS))
+    alone = text.replace("\n", "").strip()
+    if not words and alone and len(alone) <= 80 and not any(c in alone for c in " []"):
         return (alone,)
-    return found
+    return words

@@ -80,19 +80,19 @@ class Printed:
     error: str
 
 
-def run_program(said: str, given: str, sandbox: Sandbox) -> Printed:
+def run_program(action: str, puzzle: str, sandbox: Sandbox) -> Printed:
     """Run the Python code in a text.
 
     Args:
-        said: model text; the code is what `parsing.code_of` finds.
-        given: the program's standard input.
+        action: model text; the code is what `parsing.code_of` finds.
+        puzzle: the program's standard input.
         sandbox: where it runs, under that sandbox's limits of time and memory.
 
     Raises:
         InfraError: the machine failed, not the program.
     """
     named = {"MOST": MOST_PRINTED, "MOST_ERROR": MOST_ERROR, "PIECE": PIECE, "SINGLE": SINGLE}
-    named |= {"GATHERED": GATHERED, "SOURCE": code_of(said), "GIVEN": given}
+    named |= {"GATHERED": GATHERED, "SOURCE": code_of(action), "GIVEN": puzzle}
     constants = "".join(f"{name} = {value!a}\n" for name, value in named.items())
     verdict = sandbox.check(
         {"ear": EAR, "tool": constants + RUN},

@@ -72,8 +72,8 @@ def trivial(trace: Sequence[HelperCall]) -> tuple[Replacement, ...]:
         trace: the calls made of the helper; without a plain value in it there is no constant.
     """
     values = [Replacement.constant(call[3]) for call in trace]
-    counts = Counter(one for one in values if one is not None)
-    constant = [one for one, _ in counts.most_common(1)]  # the earliest of equals
+    counts = Counter(value for value in values if value is not None)
+    constant = [value for value, _ in counts.most_common(1)]  # the earliest of equals
     return (*map(Replacement, ("argument", "length", "error")), *constant)
 
 

@@ -71,10 +71,11 @@ class Work:
         preamble = self.task.data["preamble"]
         return {
             "source": {
-                role: with_preamble(one.source, preamble) for role, one in self.programs.items()
+                role: with_preamble(program.source, preamble)
+                for role, program in self.programs.items()
             },
             "exports": {role: [self.names[role]] for role in self.helpers},
-            "contracts": {self.names[role]: one for role, one in self.contracts.items()},
+            "contracts": {self.names[role]: contract for role, contract in self.contracts.items()},
             "replaced": dict(replaced or {}),
             "entry_point": self.task.data["entry_point"],
             "tests": self.task.data["tests"],
@@ -97,7 +98,7 @@ def read_work(task: Task, texts: Mapping[str, str], split: bool) -> Work:
         task=task,
         programs={role: read_program(code_of(text)) for role, text in texts.items()},
         units=read_tests(tests, task.data["entry_point"]),
-        contracts={one: first if one == HELPER else side for one in texts if one != MAIN},
+        contracts={role: first if role == HELPER else side for role in texts if role != MAIN},
     )
 
 
@@ -157,9 +158,9 @@ def contribution(work: Work, verdict: Verdict, sandbox: Sandbox, budget: Budget)
     if not verdict.passed:
         return NOTHING
     each = [_of_helper(work, role, verdict, sandbox, budget) for role in work.helpers]
-    least = min(each, key=lambda one: one.helper)
-    complete = all(one.complete for one in each)
-    together = all(one.cooperative_success for one in each)
+    least = min(each, key=lambda credit: credit.helper)
+    complete = all(credit.complete for credit in each)
+    together = all(credit.cooperative_success for credit in each)
     return replace(least, cooperative_success=together, complete=complete)
 
 
@@ -176,8 +177,8 @@ def _of_helper(
     runs = _tried(work.task, lambda: sandbox.map(jobs, budget))
     if budget.over():
         return replace(ablation.judge(verdict, [], [verdict]), complete=False)
-    known = len(ablation.WRONG)
-    return ablation.judge(verdict, runs[:known], runs[known:])
+    count = len(ablation.WRONG)
+    return ablation.judge(verdict, runs[:count], runs[count:])
 
 
 def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = None) -> Facts:
@@ -204,7 +205,7 @@ def info_of(work: Work, verdict: Verdict, facts: Facts) -> Mapping[str, Any]:
     """Diagnostics that every agent's info carries; plain JSON values."""
     return {
         "defined": work.defined,
-        "syntax_errors": {role: one.error for role, one in work.programs.items()},
+        "syntax_errors": {role: program.error for role, program in work.programs.items()},
         "tests_passed": facts.passed,
         "tests_total": facts.total,
         "verdict": verdict.status,

@@ -73,7 +73,7 @@ def seat_value(split: str, turns: int, role: str, authors: int = 2) -> float:
 
 def absent_share(split: str, turns: int, role: str, authors: int = 2) -> float:
     """As `seat_value` of all roles but one together, which know one another's prompts."""
-    return _mean(split, turns, tuple(one for one in roles_of(authors) if one != role), authors)
+    return _mean(split, turns, tuple(name for name in roles_of(authors) if name != role), authors)
 
 
 def _mean(split: str, turns: int, roles: tuple[str, ...], authors: int) -> float:

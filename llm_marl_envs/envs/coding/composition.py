@@ -208,20 +208,20 @@ def prompts(composition: Composition, full: bool) -> dict[str, str]:
     """Role -> its one user message; `full`: all are told everything."""
     *helpers, _ = roles = composition.roles
     functions = [function_of(role) for role in helpers]
-    found = {}
+    texts = {}
     for role in roles:
         own = function_of(role)
         last = "solve(xs)" if role == "main" else ""
         template = HELPER_PROMPT if role != "main" else MAIN_PROMPT
         if len(roles) > AUTHORS[0]:
             template = TEAM_HELPER_PROMPT if role != "main" else TEAM_MAIN_PROMPT
-        found[role] = template.format(
+        texts[role] = template.format(
             own=own,
-            others=_listed(one for one in (*functions, "solve(xs)") if one not in (own, last)),
+            others=_listed(name for name in (*functions, "solve(xs)") if name not in (own, last)),
             parts=", ".join(f"{f} for {about}" for f, about in zip(functions, ABOUT, strict=False)),
             description=describe_full(composition) if full else describe(composition, role),
         )
-    return found
+    return texts
 
 
 def expert(composition: Composition, role: str, convention: str) -> str:

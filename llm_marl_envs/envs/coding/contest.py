@@ -60,36 +60,36 @@ def _lines(text: str) -> list[str]:
 
 
 def _pairs(row: Row) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     if row.get("inputs") and row.get("outputs"):
-        found += _read("inputs and outputs", {"inputs": row["inputs"], "outputs": row["outputs"]})
+        pairs += _read("inputs and outputs", {"inputs": row["inputs"], "outputs": row["outputs"]})
     for name in COLUMNS:
         if row.get(name):
-            found += _read(name, row[name])
-    return list(dict.fromkeys(found))
+            pairs += _read(name, row[name])
+    return list(dict.fromkeys(pairs))
 
 
-def _read(name: str, given: Any) -> list[tuple[str, str]]:
-    if isinstance(given, str):
+def _read(name: str, tests: Any) -> list[tuple[str, str]]:
+    if isinstance(tests, str):
         try:
-            given = json.loads(given)
+            tests = json.loads(tests)
         except ValueError as error:
-            raise ValueError(f"{name}: expected JSON, got {given[:60]!r} ({error})") from None
-    if isinstance(given, Mapping):
-        if given.get("fn_name"):
+            raise ValueError(f"{name}: expected JSON, got {tests[:60]!r} ({error})") from None
+    if isinstance(tests, Mapping):
+        if tests.get("fn_name"):
             raise ValueError(
-                f"{name}: tests of the function {given['fn_name']!r}, not of standard input; give "
+                f"{name}: tests of the function {tests['fn_name']!r}, not of standard input; give "
                 "such rows asserts in a column `test` and the name in `entry_point`"
             )
-        inputs = given.get("inputs", given.get("input", ()))
-        outputs = given.get("outputs", given.get("output", ()))
-    elif isinstance(given, Sequence) and all(isinstance(case, Mapping) for case in given):
-        if any(case.get("testtype", "stdin") != "stdin" for case in given):
+        inputs = tests.get("inputs", tests.get("input", ()))
+        outputs = tests.get("outputs", tests.get("output", ()))
+    elif isinstance(tests, Sequence) and all(isinstance(case, Mapping) for case in tests):
+        if any(case.get("testtype", "stdin") != "stdin" for case in tests):
             raise ValueError(f"{name}: holds tests that are not of standard input")
-        inputs = [case.get("input") for case in given]
-        outputs = [case.get("output") for case in given]
+        inputs = [case.get("input") for case in tests]
+        outputs = [case.get("output") for case in tests]
     else:
-        raise ValueError(f"{name}: expected inputs and outputs, got {type(given).__name__}")
+        raise ValueError(f"{name}: expected inputs and outputs, got {type(tests).__name__}")
     if len(inputs) != len(outputs):
         raise ValueError(f"{name}: {len(inputs)} inputs and {len(outputs)} outputs")
     for text in (*inputs, *outputs):

@@ -64,8 +64,8 @@ def read_convention(kind: str, role: str, text: str, authors: int = 2) -> str | 
     except ERRORS:
         return None
     if role != "main":
-        found = _of_helper(kind, tree, function_of(role))
-        return found if found in CONVENTIONS[kind] else None
+        convention = _of_helper(kind, tree, function_of(role))
+        return convention if convention in CONVENTIONS[kind] else None
     names = [function_of(helper) for helper in roles_of(authors)[:-1]]
     calls = {_of_main(kind, tree, name, names) for name in names}
     return calls.pop() if len(calls) == 1 and calls <= {*CONVENTIONS[kind]} else None
@@ -73,8 +73,8 @@ def read_convention(kind: str, role: str, text: str, authors: int = 2) -> str | 
 
 def _of_predicate(kind: str, many: bool) -> str | None:
     """The convention that a helper other than the first shows by taking one or many numbers."""
-    one, *_, all_at_once = ("", *CONVENTIONS[kind]) if kind == "sequence" else CONVENTIONS[kind]
-    return all_at_once if many else one
+    single, *_, all_at_once = ("", *CONVENTIONS[kind]) if kind == "sequence" else CONVENTIONS[kind]
+    return all_at_once if many else single
 
 
 def _of_helper(kind: str, tree: ast.Module, name: str) -> str | None:

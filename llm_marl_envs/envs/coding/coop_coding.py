@@ -235,8 +235,8 @@ class CoopCodingEnv(TextParallelEnv):
     blocking = True
     splits = functions.SPLITS
 
-    def __init__(self, **given: Any) -> None:
-        options = CoopCodingOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = CoopCodingOptions(**arguments)
         n_agents, turns = options.n_agents, options.turns
         source = coding_tasks(options.tasks, options.split, n_agents)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
@@ -344,7 +344,7 @@ class CoopCodingEnv(TextParallelEnv):
         if self.feedback_mode == "partner":
             for speaker, role in self.roles.items():
                 code = work.programs[role].source[:MAX_PARTNER_CHARS]
-                listeners = [one for one in self.roles if one != speaker]
+                listeners = [other for other in self.roles if other != speaker]
                 for listener, text in self.pass_on(speaker, code, listeners).items():
                     heard[listener][role] = text
         return {
@@ -357,7 +357,7 @@ class CoopCodingEnv(TextParallelEnv):
         more = self.max_turns - 1
         if self.feedback_mode != "partner" or not more:
             return {}
-        return {a: {one: more for one in self.roles if one != a} for a in self.roles}
+        return {a: {other: more for other in self.roles if other != a} for a in self.roles}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
@@ -377,7 +377,7 @@ class CoopCodingEnv(TextParallelEnv):
 
     def clusters(self, task: Task) -> tuple[str, ...]:
         """The prompts: few of each come in many pairs."""
-        return tuple(told[-1].content for told in self.first_words(task).values())
+        return tuple(messages[-1].content for messages in self.first_words(task).values())
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated tasks under `reward="tests"`.

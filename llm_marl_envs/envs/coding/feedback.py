@@ -49,11 +49,11 @@ def feedback(
         own = work.programs[role]
         return REVISE if own.parses else f"{_program_line(work, role, role)}\n{REVISE}"
     partners = [name for name in work.programs if name != role]
-    lines = [_program_line(work, one, role) for one in (role, *partners)]
+    lines = [_program_line(work, name, role) for name in (role, *partners)]
     lines.append(_tests_line(work, verdict, role, private, values))
     if mode == "partner":
         lines += [
-            f"{_code_of(work, one, role)}:\n{heard.get(one) or '(nothing)'}" for one in partners
+            f"{_code_of(work, name, role)}:\n{heard.get(name) or '(nothing)'}" for name in partners
         ]
     lines.append(REVISE)
     return "\n".join(lines)
@@ -107,8 +107,8 @@ def _own_line(detail: str, work: Work, author: str) -> str:
     if program.tree is None:
         return detail
 
-    def line(found: re.Match[str]) -> str:
-        own = own_line(program.source, work.task.data["preamble"], int(found[1]))
+    def line(match: re.Match[str]) -> str:
+        own = own_line(program.source, work.task.data["preamble"], int(match[1]))
         return f", line {own}"
 
     return re.sub(r", line (\d+)", line, detail, count=1)

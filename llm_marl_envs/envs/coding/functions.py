@@ -125,8 +125,8 @@ def _order(seed: int, split: str, deal: int, n: int) -> tuple[int, ...]:
 
 def answers_of(composition: Composition) -> tuple[Answer, ...]:
     """The right answers on `TESTS`."""
-    known = _universe(len(composition.roles)).answers.get(composition)
-    return known or _answers(composition, [keep(composition.predicates, xs) for xs in TESTS])
+    answers = _universe(len(composition.roles)).answers.get(composition)
+    return answers or _answers(composition, [keep(composition.predicates, xs) for xs in TESTS])
 
 
 def split_of(composition: Composition) -> str | None:
@@ -167,13 +167,13 @@ def _answers(composition: Composition, kept: Sequence[list[int]]) -> tuple[Answe
 @cache
 def _universe(authors: int) -> _Universe:
     kept = {where: [keep(where, xs) for xs in TESTS] for where in _wheres(authors > AUTHORS[0])}
-    answers = {one: _answers(one, kept[one.predicates]) for one in _all_compositions(authors)}
+    answers = {task: _answers(task, kept[task.predicates]) for task in _all_compositions(authors)}
     tasks: dict[str, list[Composition]] = {split: [] for split in SPLITS}
     splits: dict[tuple[Answer, ...], str] = {}
     for task, split in _distinct_tasks(answers, authors):
         splits[answers[task]] = split
         tasks[split].append(task)
-    return _Universe({split: tuple(found) for split, found in tasks.items()}, splits, answers)
+    return _Universe({split: tuple(members) for split, members in tasks.items()}, splits, answers)
 
 
 def _distinct_tasks(
@@ -182,33 +182,35 @@ def _distinct_tasks(
     """One composition per function and its split, without those that are no tasks."""
     replaceable = _replaceable(answers, authors)
     seen: set[tuple[Answer, ...]] = set()
-    for one, row in answers.items():
-        idle = NOTHING[one.kind].words == one.op or NOTHING["item"].words == one.inner
+    for task, row in answers.items():
+        idle = NOTHING[task.kind].words == task.op or NOTHING["item"].words == task.inner
         constant = max(Counter(row).values()) > MAX_SAME_ANSWER
-        if idle or not one.predicates or constant or row in seen or one in replaceable:
+        if idle or not task.predicates or constant or row in seen or task in replaceable:
             continue
-        if split := _split(one):
+        if split := _split(task):
             seen.add(row)
-            yield one, split
+            yield task, split
 
 
 def _replaceable(answers: dict[Composition, tuple[Answer, ...]], authors: int) -> set[Composition]:
     """Compositions in which one helper's word decides too little."""
     groups: dict[Hashable, list[Composition]] = defaultdict(list)  # that differ in one word alone
-    for one in answers:
-        words = (one.op, one.predicates, one.inner)
+    for task in answers:
+        words = (task.op, task.predicates, task.inner)
         for place in range(authors - 1):
-            groups[place, one.kind, one.ending, words[:place], words[place + 1 :]].append(one)
+            groups[place, task.kind, task.ending, words[:place], words[place + 1 :]].append(task)
     most = MAX_SHARED if authors > AUTHORS[0] else len(TESTS) - 1
-    found: set[Composition] = set()
+    replaceable: set[Composition] = set()
     for group in groups.values():
         numbers: dict[Answer, int] = {}
         rows = np.array(
-            [[numbers.setdefault(a, len(numbers)) for a in answers[one]] for one in group]
+            [[numbers.setdefault(a, len(numbers)) for a in answers[task]] for task in group]
         )
         shared = (rows[:, None] == rows[None]).sum(axis=2) - len(TESTS) * np.eye(len(group))
-        found |= {one for one, count in zip(group, shared.max(axis=1), strict=True) if count > most}
-    return found
+        replaceable |= {
+            task for task, count in zip(group, shared.max(axis=1), strict=True) if count > most
+        }
+    return replaceable
 
 
 def _split(task: Composition) -> str | None:
@@ -220,7 +222,7 @@ def _split(task: Composition) -> str | None:
         return "ood"
     if task.divided:
         return _split_of_many(task, op)
-    (predicate,) = (list(PREDICATES).index(one) for one in task.predicates)
+    (predicate,) = (list(PREDICATES).index(word) for word in task.predicates)
     ending = endings.index(task.ending)
     unread = (op.kept_for == "test_prompts", (predicate + ending) % 3 == 0)
     if any(unread):
@@ -234,9 +236,9 @@ def _split_of_many(task: Composition, op: Primitive) -> str:
     """The same with more than two authors, where nothing is for `ood`."""
     if op.kept_for == "test_prompts":
         return "test_prompts"
-    learnt = [words for words, one in OPS[task.kind].items() if not one.kept_for]
-    read = [(learnt, task.op), (_endings(task.kind), task.ending), (PREDICATES, *task.predicates)]
+    learnt = [words for words, primitive in OPS[task.kind].items() if not primitive.kept_for]
+    pairs = [(learnt, task.op), (_endings(task.kind), task.ending), (PREDICATES, *task.predicates)]
     if task.inner:
-        read.append((INNER_OPS, task.inner))
-    halves = {list(table).index(word) % 2 for table, word in read}
+        pairs.append((INNER_OPS, task.inner))
+    halves = {list(table).index(word) % 2 for table, word in pairs}
     return "train" if len(halves) > 1 else "test" if halves == {1} else "val"

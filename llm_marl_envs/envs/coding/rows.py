@@ -165,14 +165,14 @@ def _text(row: Row, what: str) -> str:
 
 def _called_by(tests: str, code: str) -> str:
     """The function that the first assert calls: one that `code` defines, else that nothing does."""
-    known = {n.name for n in _tree(code) if isinstance(n, ast.FunctionDef)}
-    known = known or _free_names(tests)
+    names = {n.name for n in _tree(code) if isinstance(n, ast.FunctionDef)}
+    names = names or _free_names(tests)
     for statement in _tree(tests):
         if not isinstance(statement, ast.Assert):
             continue
         for node in ast.walk(statement):
             called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(called, ast.Name) and called.id in known:
+            if isinstance(called, ast.Name) and called.id in names:
                 return called.id
     return ""
 

@@ -32,8 +32,8 @@ class ProceduralSource(IndexedSource):
 
     def make(self, index: int, task_id: str) -> Task:
         """As `IndexedSource.make`."""
-        found = functions.composition_at(ORDER_SEED, self.split, index, self.authors)
-        return task_of(found, task_id, self.split)
+        composition = functions.composition_at(ORDER_SEED, self.split, index, self.authors)
+        return task_of(composition, task_id, self.split)
 
 
 procedural_source = lru_cache(maxsize=16)(ProceduralSource)
@@ -50,7 +50,7 @@ def coding_tasks(tasks: Tasks, split: str, authors: int = 2) -> TaskSource:
     source = open_tasks(
         tasks,
         split=split,
-        procedural=lambda one: procedural_source(one, authors),
+        procedural=lambda split: procedural_source(split, authors),
         from_row=task_of_row,
         splits=functions.SPLITS,
     )

@@ -86,14 +86,14 @@ def defines(program: Program, name: str) -> bool:
 
 def find_function(program: Program, name: str) -> ast.FunctionDef | ast.Lambda | None:
     """The last function bound to `name` at the top level (`def`, or a lambda assigned)."""
-    found: ast.FunctionDef | ast.Lambda | None = None
+    function: ast.FunctionDef | ast.Lambda | None = None
     for statement in _live_statements(program.tree.body) if program.tree else ():
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
-            found = statement
+            function = statement
         elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Lambda):
             names = [t.id for t in statement.targets if isinstance(t, ast.Name)]
-            found = statement.value if name in names else found
-    return found
+            function = statement.value if name in names else function
+    return function
 
 
 def returns_value(function: ast.FunctionDef | ast.Lambda) -> bool:
@@ -204,19 +204,19 @@ def _reached(
     program: Program, entry: ast.FunctionDef | ast.Lambda
 ) -> list[ast.FunctionDef | ast.Lambda]:
     """The entry point and every function, top-level or inner, that its live code names."""
-    known: dict[str, ast.FunctionDef] = {}
+    functions: dict[str, ast.FunctionDef] = {}
     assert program.tree is not None
     for node in ast.walk(program.tree):
         if isinstance(node, ast.FunctionDef) and node is not entry:
-            known[node.name] = node
+            functions[node.name] = node
     reached, waiting = [], [entry]
     while waiting:
         function = waiting.pop()
         reached.append(function)
         for node in _own_nodes(_body(function)):
             called = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
-            if called in known:
-                waiting.append(known.pop(called))
+            if called in functions:
+                waiting.append(functions.pop(called))
     return reached
 
 
@@ -225,8 +225,8 @@ def _uses(function: ast.FunctionDef | ast.Lambda, name: str) -> Iterator[bool]:
     body = _body(function)
     # Inner functions count here: they may read a name of this one.
     inside = [node for statement in body for node in ast.walk(statement)]
-    read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    dropped = {id(getattr(s, "value", None)) for s in _live_statements(body) if _drops(s, read)}
+    loaded = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    dropped = {id(getattr(s, "value", None)) for s in _live_statements(body) if _drops(s, loaded)}
     for node in _own_nodes(body):
         if isinstance(node, ast.Call):
             if _is_name(node.func, name):
@@ -236,14 +236,14 @@ def _uses(function: ast.FunctionDef | ast.Lambda, name: str) -> Iterator[bool]:
                 yield False
 
 
-def _drops(statement: ast.stmt, read: set[str]) -> bool:
+def _drops(statement: ast.stmt, loaded: set[str]) -> bool:
     """Whether a statement throws the value of its expression away."""
     if isinstance(statement, ast.Expr):
         return True
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
         return False
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    return all(isinstance(t, ast.Name) and t.id not in read for t in targets)
+    return all(isinstance(t, ast.Name) and t.id not in loaded for t in targets)
 
 
 def _is_name(node: ast.expr, name: str) -> bool:

@@ -68,9 +68,9 @@ class QuestionEnv(TextAECEnv):
         parts: int | None = None,
         turns: int,
     ) -> None:
-        told = {place for place in shares.values() if place is not None}
+        places = {place for place in shares.values() if place is not None}
         self.shares = shares
-        self.parts = len(told) if parts is None else parts
+        self.parts = len(places) if parts is None else parts
         super().__init__(
             agents=list(shares),
             source=question_tasks(
@@ -132,9 +132,9 @@ class QuestionEnv(TextAECEnv):
 
     def asked(self, question: Question) -> str:
         """The question and what everybody knows; where nothing is divided, all evidence too."""
-        known = [*question.shared, *(() if self.divided else question.evidence)]
+        lines = [*question.shared, *(() if self.divided else question.evidence)]
         return "\n".join(
-            [f"Question: {question.text}", *(["Everybody knows:", *known] if known else [])]
+            [f"Question: {question.text}", *(["Everybody knows:", *lines] if lines else [])]
         )
 
     def told(self, question: Question, agent: str) -> list[str]:

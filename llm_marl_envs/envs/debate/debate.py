@@ -182,8 +182,8 @@ class DebateEnv(QuestionEnv):
     Options = DebateOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = DebateOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = DebateOptions(**arguments)
         super().__init__(
             options,
             shares={f"debater_{seat}": seat for seat in range(options.n_agents)},
@@ -196,8 +196,8 @@ class DebateEnv(QuestionEnv):
     def begin_episode(self) -> None:
         """Nobody has spoken."""
         super().begin_episode()
-        self._said: list[Said] = []  # in the order made
-        self._known: dict[str, dict[str, Any]] = {  # agent -> what its statements say so far
+        self._statements: list[Said] = []  # in the order made
+        self._facts: dict[str, dict[str, Any]] = {  # agent -> what its statements say so far
             a: {"answer": None, "right": False, "convention": None} for a in self.agents
         }
         self._heard = dict.fromkeys(self.agents, 0)  # agent -> how many of them it was shown
@@ -220,15 +220,15 @@ class DebateEnv(QuestionEnv):
         last = self._taken[agent] >= self.max_turns
         heard = {} if last else self.pass_on(agent, action, self.others(agent))
         made = Said.of(agent, action, heard)
-        self._said.append(made)
-        known = {**self._known[agent], "answer": made.answer, "right": self._right(made.answer)}
-        if len(self._said) <= len(self.agents):
-            known["convention"] = self.experts().read(self.task, agent, action)
-        if len(self._said) > (self.max_turns - 1) * len(self.agents):
-            known["readable"] = made.answer is not None  # earlier rounds need no answer
-        self._known[agent] = known
-        facts = dict(self._known)
-        if len(self._said) < self.max_turns * len(self.agents):
+        self._statements.append(made)
+        own_facts = {**self._facts[agent], "answer": made.answer, "right": self._right(made.answer)}
+        if len(self._statements) <= len(self.agents):
+            own_facts["convention"] = self.experts().read(self.task, agent, action)
+        if len(self._statements) > (self.max_turns - 1) * len(self.agents):
+            own_facts["readable"] = made.answer is not None  # earlier rounds need no answer
+        self._facts[agent] = own_facts
+        facts = dict(self._facts)
+        if len(self._statements) < self.max_turns * len(self.agents):
             return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
         verdict = self._verdict()
         success: bool = verdict["majority_right"][-1]
@@ -242,23 +242,29 @@ class DebateEnv(QuestionEnv):
         for seat, a in enumerate(self.agents):
             right = [self._right(answer) for answer in self._answers(a)]
             last = [self._answers(other)[-1] for other in self.agents]
-            last = [canonical(one) if one and self._right(one) else None for one in last]
+            last = [
+                canonical(answer) if answer and self._right(answer) else None for answer in last
+            ]
             own = {"pivotal": votes.pivotal(last, seat), "flips": votes.flips(right)}
             facts[a] = {**facts[a], **verdict, **own}
         return Outcome(reward_terms=terms, ended=True, success=success, facts=facts)
 
     def _news(self) -> dict[str, str]:
         """What the next debater is told; in the first round nothing, so that all speak blind."""
-        made = len(self._said)
+        made = len(self._statements)
         if made < len(self.agents):
             return {}
         agent = self.agents[made % len(self.agents)]
         # What was said in the running round is heard in the next one.
         until = made - made % len(self.agents)
-        fresh = [said for said in self._said[self._heard[agent] : until] if said.agent != agent]
+        fresh = [
+            statement
+            for statement in self._statements[self._heard[agent] : until]
+            if statement.agent != agent
+        ]
         self._heard[agent] = until
         head = ROUND.format(number=made // len(self.agents) + 1, rounds=self.max_turns)
-        return {agent: "\n".join([head, *(said.quoted_to(agent) for said in fresh)])}
+        return {agent: "\n".join([head, *(statement.quoted_to(agent) for statement in fresh)])}
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """After the first round everybody hears everybody."""
@@ -266,7 +272,7 @@ class DebateEnv(QuestionEnv):
         return {a: dict.fromkeys(self.others(a), rounds) for a in self.possible_agents if rounds}
 
     def _answers(self, agent: str) -> list[str | None]:
-        return [said.answer for said in self._said if said.agent == agent]
+        return [statement.answer for statement in self._statements if statement.agent == agent]
 
     def _right(self, answer: str | None) -> bool:
         return is_right(self.question, answer)
@@ -285,8 +291,8 @@ class DebateEnv(QuestionEnv):
             "constant_accuracy": constant_accuracy(self.source).get(self.question.kind, 0.0),
         }
         if self.judge is not None:
-            told = self.asked(self.question) + "\n"
-            prompt = judge_prompt(told, self._said[-len(self.agents) :])
+            question = self.asked(self.question) + "\n"
+            prompt = judge_prompt(question, self._statements[-len(self.agents) :])
             (text,) = verdicts(self.judge, self, {JUDGE: [prompt]}, [self._judge_seed])
             verdict["judge"], verdict["team_answer"] = text, read_answer(text)
         return verdict

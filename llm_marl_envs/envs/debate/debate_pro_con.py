@@ -172,8 +172,8 @@ class DebateProConEnv(QuestionEnv):
     Options = DebateProConOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = DebateProConOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = DebateProConOptions(**arguments)
         judge = options.judge
         seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0
         policy = QuotesJudge() if isinstance(judge, str) else judge
@@ -242,7 +242,7 @@ class DebateProConEnv(QuestionEnv):
             self._verdicts = self._run_judge(self.judge)
         if len(self._verdicts) == len(self.judges):
             return self._end()
-        facts = {one: {**self._quoted(), **self._readable(one)} for one in self.agents}
+        facts = {seat: {**self._quoted(), **self._readable(seat)} for seat in self.agents}
         feedback = self._hearings() if ready and not self._verdicts else self._news()
         return Outcome(reward_terms={}, feedback=feedback, facts=facts)
 
@@ -290,9 +290,9 @@ class DebateProConEnv(QuestionEnv):
     def _run_judge(self, judge: Policy) -> list[str | None]:
         """Ask the policy that judges, once per order, in one call."""
         hearings = self._hearings()
-        told = {agent: [self.brief(self.task, agent), hearings[agent]] for agent in hearings}
+        prompts = {agent: [self.brief(self.task, agent), hearings[agent]] for agent in hearings}
         seeds = [derive_seed(self._judge_seed, agent) for agent in hearings]
-        texts = verdicts(judge, self, told, seeds)
+        texts = verdicts(judge, self, prompts, seeds)
         return [side_of(text, self.claims) for text in texts]
 
     def _quoted(self) -> dict[str, Any]:
@@ -330,8 +330,8 @@ class DebateProConEnv(QuestionEnv):
 
     def _readable(self, agent: str) -> dict[str, bool]:
         """Whether a judge that sits in a seat gave a verdict; nothing is asked of debaters."""
-        given = dict(zip(self.possible_agents[2:], self._verdicts, strict=False))
-        return {"readable": given[agent] is not None} if agent in given else {}
+        by_judge = dict(zip(self.possible_agents[2:], self._verdicts, strict=False))
+        return {"readable": by_judge[agent] is not None} if agent in by_judge else {}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> SideExperts:

@@ -52,8 +52,8 @@ class Debaters(EvidenceExperts):
         answer = answer_line(kind.hear(question, [question.parts[seat]], heard, convention))
         if not kind.noted:
             return answer
-        read = (word for words in heard for word in kind.read(words, convention))
-        thought = "".join(f"{convention}: {word}\n" for word in read)
+        readings = (word for words in heard for word in kind.read(words, convention))
+        thought = "".join(f"{convention}: {word}\n" for word in readings)
         return f"I read by: {convention}\n{thought}</think>\n{answer}"
 
 
@@ -97,8 +97,8 @@ class EvaluationExperts(EvidenceExperts):
             return _reported("" if spoken else own, answer)
         if agent != SCORER and not self.evaluators_score:
             return own or _reported("", answer)
-        said = statements_in(messages).get(SOLVER, [""])[-1]
-        score = f"Score: {3 if same_answer(read_answer(said), answer) else 1}"
+        statement = statements_in(messages).get(SOLVER, [""])[-1]
+        score = f"Score: {3 if same_answer(read_answer(statement), answer) else 1}"
         return "\n".join([own, score] if own and agent != SCORER else [score])
 
 
@@ -118,13 +118,13 @@ def _conclusion(
     """
     if convention == DIRECT:
         return question.answer
-    known = [] if seat is None else [question.parts[seat]]
-    return KINDS[question.kind].hear(question, known, _reports(messages), convention)
+    parts = [] if seat is None else [question.parts[seat]]
+    return KINDS[question.kind].hear(question, parts, _reports(messages), convention)
 
 
 def _reports(messages: Sequence[Message]) -> list[tuple[str, ...]]:
     """The words of the first statement of each speaker."""
-    return [words_of(said[0]) for said in statements_in(messages).values()]
+    return [words_of(texts[0]) for texts in statements_in(messages).values()]
 
 
 def _reported(text: str, answer: str) -> str:

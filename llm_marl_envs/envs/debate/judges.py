@@ -37,28 +37,28 @@ NOTE = (
 END = "Which claim is right? End with one line: Answer: [the claim]"
 
 
-def judge_prompt(question: str, said: Sequence[Said]) -> str:
+def judge_prompt(question: str, statements: Sequence[Said]) -> str:
     """The question with what everybody knows, and the last statement of each debater."""
-    statements = "\n".join(statement.quotation for statement in said)
-    return PROMPT.format(question=question, statements=statements)
+    quotations = "\n".join(statement.quotation for statement in statements)
+    return PROMPT.format(question=question, statements=quotations)
 
 
 def verdicts(
-    judge: Policy, env: TextEnv, told: Mapping[str, Sequence[str]], seeds: Sequence[int]
+    judge: Policy, env: TextEnv, prompts: Mapping[str, Sequence[str]], seeds: Sequence[int]
 ) -> list[str]:
     """What a policy answers as a judge, cut to `max_action_chars` as the texts of seats are.
 
     Args:
         judge: the policy, asked once for all.
         env: the environment of the debate.
-        told: name of a judge -> the messages it is shown.
+        prompts: name of a judge -> the messages it is shown.
         seeds: of each one's randomness.
 
     Raises:
         ValueError: it gave more or fewer responses than it was asked for.
     """
     requests = []
-    for (agent, texts), seed in zip(told.items(), seeds, strict=True):
+    for (agent, texts), seed in zip(prompts.items(), seeds, strict=True):
         messages = tuple(Message("user", text) for text in texts)
         requests.append(
             Request(
@@ -110,7 +110,7 @@ def scripted_verdict(messages: Sequence[Message]) -> str:
     """The scripted judge's text on the last message it was shown."""
     # Found in one go: debaters may write thousands of lines.
     lines = OWN_MARKS.findall(messages[-1].content)
-    claims = [found[1] for line in lines if (found := CLAIM.fullmatch(line))]
+    claims = [match[1] for line in lines if (match := CLAIM.fullmatch(line))]
     quotes = [line.removeprefix(VERIFIED) for line in lines if line.startswith(VERIFIED)]
     return answer_line(judged(claims, list(dict.fromkeys(quotes)))) if claims else ""
 

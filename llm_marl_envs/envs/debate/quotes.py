@@ -50,13 +50,13 @@ class Statement:
 
 def lines_of(texts: Sequence[str]) -> tuple[str, ...]:
     """What can be quoted: the sentences of every line, each once, in order."""
-    found: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for text in texts:
         for line in text_lines(text):
             for sentence in SENTENCE_END.split(line.strip()):
                 if sentence:
-                    found[sentence] = None
-    return tuple(found)
+                    sentences[sentence] = None
+    return tuple(sentences)
 
 
 def folded(text: str) -> str:
@@ -76,7 +76,7 @@ def read_statement(
         limit: how many quotations count; later ones are struck.
         before: quotations of this agent's earlier statements; repeating one is struck.
     """
-    known = {folded(line): line for line in source}
+    lines = {folded(line): line for line in source}
     shown: list[tuple[str, bool]] = []
     taken: set[str] = set(before)
     struck = 0
@@ -85,12 +85,12 @@ def read_statement(
         if bare[: len(MARK)].lower() != MARK:
             shown.append((line, False))
             continue
-        found = known.get(folded(bare[len(MARK) :]))
-        if found is None or found in taken or len(taken) - len(before) >= limit:
+        quote = lines.get(folded(bare[len(MARK) :]))
+        if quote is None or quote in taken or len(taken) - len(before) >= limit:
             struck += 1
         else:
-            taken.add(found)
-            shown.append((found, True))
+            taken.add(quote)
+            shown.append((quote, True))
     verified = tuple(text for text, is_quote in shown if is_quote)
     return Statement(agent, tuple(shown), struck, verified)
 

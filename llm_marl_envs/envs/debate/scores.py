@@ -35,8 +35,8 @@ def read_score(text: str) -> int | None:
     Empty lines at the end are ignored, brackets and a full stop are optional, thinking is left out.
     """
     *_, last = lines_of(answer_of(text).rstrip()) or [""]
-    found = LINE.fullmatch(last.strip())
-    return int(found[1]) if found else None
+    match = LINE.fullmatch(last.strip())
+    return int(match[1]) if match else None
 
 
 def neutral(text: str) -> str:
@@ -45,8 +45,8 @@ def neutral(text: str) -> str:
     Such a line holds the word "score" and a number from 1 to 3, or the number alone where the line
     before holds the word. Other words for it ("full marks") stay.
     """
-    said = answer_of(text)
-    lines, plain = lines_of(said), _plain(said)
+    answer = answer_of(text)
+    lines, plain = lines_of(answer), _plain(answer)
     if NUMBER.search(plain) and NAMED.search(plain):
         before = ""  # the last line that was not empty
         for place, line in enumerate(lines_of(plain)):

@@ -76,18 +76,14 @@ def _asked(question: Question) -> str:
 def bearing(line: str, claim: str) -> int:
     """What one line says of a claim: -1 refutes it, 1 supports it, 0 neither."""
     words = claim.split()
-    found = MEMBERS.fullmatch(line)
-    if found:
-        return 1 if claim in BRACKETS.findall(found[1]) else -1
-    found = OTHERS.fullmatch(line)
-    if found:
-        return -1 if claim in BRACKETS.findall(found[1]) else 0
-    found = OLDER.fullmatch(line)
-    if found:
-        return -1 if claim == found[2] else int(claim == found[1])
-    found = SETTLED.fullmatch(line)
-    if found:
-        true, other = found[1] or found[3], found[2] or found[4]
+    if match := MEMBERS.fullmatch(line):
+        return 1 if claim in BRACKETS.findall(match[1]) else -1
+    if match := OTHERS.fullmatch(line):
+        return -1 if claim in BRACKETS.findall(match[1]) else 0
+    if match := OLDER.fullmatch(line):
+        return -1 if claim == match[2] else int(claim == match[1])
+    if match := SETTLED.fullmatch(line):
+        true, other = match[1] or match[3], match[2] or match[4]
         return -1 if other in words else int(true in words)
     spoken = " ".join(WORDS.findall(line.casefold()))
     return int(f" {canonical(claim)} " in f" {spoken} ")

@@ -190,8 +190,8 @@ class SolveAndEvaluateEnv(QuestionEnv):
     Options = SolveAndEvaluateOptions
     reward_range = (-1.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = SolveAndEvaluateOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = SolveAndEvaluateOptions(**arguments)
         n_agents, ablate, anchor = options.n_agents, options.ablate, options.anchor
         if ablate == "evaluation" and n_agents != 3:
             raise ValueError(f"ablate='evaluation', n_agents={n_agents}: expected n_agents=3")
@@ -218,7 +218,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
     def begin_episode(self) -> None:
         """Nobody has acted."""
         super().begin_episode()
-        self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown last
+        self._shown: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown last
         self._acted = 0
         self._scores: list[int | None] = []
         self._right: list[bool] = []
@@ -238,7 +238,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; pay after the last one of a round."""
         self._acted += 1
-        self._said |= {(agent, to): text for to, text in self._passed_on(agent, action).items()}
+        self._shown |= {(agent, to): text for to, text in self._passed_on(agent, action).items()}
         if agent == SOLVER:
             self._answer = read_answer(action)
             self._right.append(is_right(self.question, self._answer))
@@ -248,7 +248,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
             self._readable[agent] = self._scores[-1] is not None
         if agent not in self._convention:
             self._convention[agent] = self.experts().read(self.task, agent, action)
-        facts = {a: self._known_of(a) for a in self.agents}
+        facts = {a: self._facts_of(a) for a in self.agents}
         if self._acted % len(self.agents):
             return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
         terms = self._terms()
@@ -266,7 +266,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
         """What the next seat is shown."""
         agent = self.agents[self._acted % len(self.agents)]
         show = heard_by_scorer if agent in self.scorers else quoted
-        shown = [show(by, self._said[by, agent]) for by in self._hears(agent)]
+        shown = [show(by, self._shown[by, agent]) for by in self._hears(agent)]
         # Chats must end with a message to the seat, also where nobody has said anything to it.
         return {agent: "\n".join(shown) or "The next round."}
 
@@ -297,11 +297,11 @@ class SolveAndEvaluateEnv(QuestionEnv):
 
     def _terms(self) -> dict[str, dict[str, float]]:
         """What the round that was scored last pays each seat."""
-        given = self._scores[-len(self.scorers) :]
-        earned = [NO_SCORE if score is None else SCORES[score] for score in given]
+        scores = self._scores[-len(self.scorers) :]
+        earned = [NO_SCORE if score is None else SCORES[score] for score in scores]
         solution = sum(earned) / len(earned)
         terms: dict[str, dict[str, float]] = {SOLVER: {"solution": solution}}
-        for agent, score in zip(self.scorers, given, strict=True):
+        for agent, score in zip(self.scorers, scores, strict=True):
             terms[agent] = {"format": 0.0 if score else -1.0}
             if self._anchored():
                 terms[agent]["truth"] = agreement(score, self._right[-1]) or 0.0
@@ -318,27 +318,27 @@ class SolveAndEvaluateEnv(QuestionEnv):
     def _anchored(self) -> bool:
         return unit_hash(f"anchor/{self.task.id}") < self.anchor
 
-    def _known_of(self, agent: str) -> dict[str, Any]:
-        known: dict[str, Any] = {
+    def _facts_of(self, agent: str) -> dict[str, Any]:
+        facts: dict[str, Any] = {
             "right": self._right[-1],
             "scores": list(self._scores),
             "convention": self._convention.get(agent),
         }
         if agent == SOLVER:
-            known["answer"] = self._answer
+            facts["answer"] = self._answer
         if agent in self._readable:
-            known["readable"] = self._readable[agent]
-        return known
+            facts["readable"] = self._readable[agent]
+        return facts
 
     def _verdict(self) -> dict[str, Any]:
         """What everybody is told of the whole episode."""
         truths = [right for right in self._right for _ in self.scorers]
         fits = [agreement(s, right) for s, right in zip(self._scores, truths, strict=True)]
-        known = [fit for fit in fits if fit is not None]
+        agreements = [fit for fit in fits if fit is not None]
         return {
             "kind": self.question.kind,
             "level": self.question.level,
-            "agreement": sum(known) / len(known) if known else None,
+            "agreement": sum(agreements) / len(agreements) if agreements else None,
             "gain": self._right[-1] - self._right[0],
             "anchored": self._anchored(),
         }

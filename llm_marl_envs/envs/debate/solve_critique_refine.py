@@ -174,8 +174,8 @@ class SolveCritiqueRefineEnv(QuestionEnv):
     Options = SolveCritiqueRefineOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = SolveCritiqueRefineOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = SolveCritiqueRefineOptions(**arguments)
         n_agents = options.n_agents
         self.shadowed = options.credit == "difference"
         seats = (*chain(n_agents), *(shadows(n_agents) if self.shadowed else ()))
@@ -193,8 +193,8 @@ class SolveCritiqueRefineEnv(QuestionEnv):
     def begin_episode(self) -> None:
         """Nobody has acted."""
         super().begin_episode()
-        self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown
-        self._known: dict[str, dict[str, Any]] = {  # agent -> what its text says, read once
+        self._shown: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown
+        self._facts: dict[str, dict[str, Any]] = {  # agent -> what its text says, read once
             a: {"right": False, "convention": None} for a in self.agents
         }
 
@@ -205,22 +205,22 @@ class SolveCritiqueRefineEnv(QuestionEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; after the last one, pay."""
-        self._said |= {(agent, to): text for to, text in self._passed_on(agent, action).items()}
+        self._shown |= {(agent, to): text for to, text in self._passed_on(agent, action).items()}
         answer = read_answer(action)
-        self._known[agent] = {
+        self._facts[agent] = {
             "right": is_right(self.question, answer),
             "convention": self.experts().read(self.task, agent, action),
         }
         if self.stations[agent].role != CRITIC:  # critics are asked for none
-            self._known[agent] |= {"answer": answer, "readable": answer is not None}
-        facts = self._known
+            self._facts[agent] |= {"answer": answer, "readable": answer is not None}
+        facts = self._facts
         following = self.next_agent(agent)
         if following != self.possible_agents[0]:
             listener = self.stations[following]
-            said = [
-                (name, self._said.get((by or "", following), "")) for name, by in listener.hears
+            statements = [
+                (name, self._shown.get((by or "", following), "")) for name, by in listener.hears
             ]
-            texts = [quoted(name, text) for name, text in said]
+            texts = [quoted(name, text) for name, text in statements]
             feedback = {listener.agent: "\n".join(texts)} if texts else {}
             return Outcome(reward_terms={}, feedback=feedback, facts=facts)
         success, draft = self._right(LAST), self._right(FIRST)
@@ -242,7 +242,10 @@ class SolveCritiqueRefineEnv(QuestionEnv):
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """Each seat hears those before it, shadows in the world that they stand in."""
-        heard = {one.agent: {by: 1 for _, by in one.hears if by} for one in self.stations.values()}
+        heard = {
+            station.agent: {by: 1 for _, by in station.hears if by}
+            for station in self.stations.values()
+        }
         return {listener: by for listener, by in heard.items() if by}
 
     def _passed_on(self, agent: str, action: str) -> dict[str, str]:
@@ -251,11 +254,11 @@ class SolveCritiqueRefineEnv(QuestionEnv):
 
     def _without(self) -> dict[str, bool]:
         """Seat -> success of the world in which its message was blank."""
-        found = {LAST: self._right(FIRST)}
+        successes = {LAST: self._right(FIRST)}
         for agent, station in self.stations.items():
             if station.without and station.role == REFINER:
-                found[station.without] = self._right(agent)
-        return found
+                successes[station.without] = self._right(agent)
+        return successes
 
     def _terms(self, agent: str) -> dict[str, float]:
         success = self._right(LAST)
@@ -268,7 +271,7 @@ class SolveCritiqueRefineEnv(QuestionEnv):
         return {"difference": float(success - without[agent])}
 
     def _right(self, agent: str) -> bool:
-        return self._known[agent]["right"]
+        return self._facts[agent]["right"]
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> ChainExperts:

@@ -39,11 +39,11 @@ class Station:
 def chain(n_agents: int) -> tuple[Station, ...]:
     """The team: `generator_0`, `n_agents` - 2 critics that read it, `refiner_0` that reads all."""
     critics = [f"{CRITIC}_{i}" for i in range(n_agents - 2)]
-    said = [FIRST, *critics]
+    speakers = [FIRST, *critics]
     return (
         Station(FIRST, 0),
         *(Station(critic, i, ((FIRST, FIRST),)) for i, critic in enumerate(critics, start=1)),
-        Station(LAST, n_agents - 1, tuple((agent, agent) for agent in said)),
+        Station(LAST, n_agents - 1, tuple((agent, agent) for agent in speakers)),
     )
 
 
@@ -55,12 +55,12 @@ def shadows(n_agents: int) -> tuple[Station, ...]:
     """
     count = n_agents - 2
     critics = [f"{CRITIC}_{i}" for i in range(count)]
-    found = []
+    stations = []
     for i, blank in enumerate(critics):
         hears = [(FIRST, FIRST), *((c, None if c == blank else c) for c in critics)]
-        found.append(Station(f"{REFINER}_{1 + i}", n_agents - 1, tuple(hears), blank))
+        stations.append(Station(f"{REFINER}_{1 + i}", n_agents - 1, tuple(hears), blank))
     blind = [f"{CRITIC}_{count + i}" for i in range(count)]
     for i, critic in enumerate(blind, start=1):
-        found.append(Station(critic, i, ((FIRST, None),), FIRST))
+        stations.append(Station(critic, i, ((FIRST, None),), FIRST))
     heard = ((FIRST, None), *zip(critics, blind, strict=True))
-    return (*found, Station(f"{REFINER}_{1 + count}", n_agents - 1, heard, FIRST))
+    return (*stations, Station(f"{REFINER}_{1 + count}", n_agents - 1, heard, FIRST))

@@ -141,8 +141,8 @@ class CrowdEnv(TextParallelEnv):
     metadata: ClassVar[dict[str, Any]] = described("crowd-v0")
     Options = CrowdOptions
 
-    def __init__(self, **given: Any) -> None:
-        options = CrowdOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = CrowdOptions(**arguments)
         self.weights = tuple(map(float, options.weights))
         self.choices, self.arm = options.choices, options.arm
         seats = len(self.weights)
@@ -156,14 +156,14 @@ class CrowdEnv(TextParallelEnv):
             max_turns=options.turns,
             render_mode=options.render_mode,
         )
-        most = max(one for task in self.source for one in task.data["scale"])
+        most = max(scale for task in self.source for scale in task.data["scale"])
         self.reward_range = (0.0, most * self._expected(1.0, 1.0))
 
-    def _expected(self, one: float, others: float) -> float:
+    def _expected(self, own: float, others: float) -> float:
         """The best expected score where one seat and the others are right so often."""
         n = len(self.possible_agents)
         right = np.full((n, n), others)
-        np.fill_diagonal(right, one)
+        np.fill_diagonal(right, own)
         return float(score(self.arm, right, self.weights).max())
 
     def experts(self) -> RightExperts:
@@ -193,8 +193,8 @@ class CrowdEnv(TextParallelEnv):
         """Score what all said."""
         texts = [joint_action[agent] for agent in self.agents]
         right = said_right(self.task, 0, self.choices, texts)
-        found = float(score(self.arm, np.array([bool(one) for one in right]), self.weights))
-        self._scores.append(found)
+        team_score = float(score(self.arm, np.array([bool(hit) for hit in right]), self.weights))
+        self._scores.append(team_score)
         gain, solved = gains(self._scores)[-1], all(right)
         return Outcome(
             reward_terms={
@@ -207,8 +207,8 @@ class CrowdEnv(TextParallelEnv):
             ended=solved,
             success=solved,
             facts={
-                agent: {"readable": one is not None, "right": bool(one)}
-                for agent, one in zip(self.agents, right, strict=True)
+                agent: {"readable": hit is not None, "right": bool(hit)}
+                for agent, hit in zip(self.agents, right, strict=True)
             },
         )
 

@@ -41,9 +41,9 @@ class GameExperts(ListeningExperts):
             while played.agents:
                 acting = played.agents if isinstance(env, TextParallelEnv) else None
                 agents = acting or [played.agent_selection]
-                said = {agent: self.at_random(played, agent, rng) for agent in agents}
-                pairs += [(played.chat(agent), word) for agent, word in said.items()]
-                played.step(said if acting else said[agents[0]])
+                joint_action = {agent: self.at_random(played, agent, rng) for agent in agents}
+                pairs += [(played.chat(agent), word) for agent, word in joint_action.items()]
+                played.step(joint_action if acting else joint_action[agents[0]])
                 if not acting and all(played.terminations.values()):
                     break
         return pairs[:n]

@@ -125,8 +125,8 @@ class KuhnPokerEnv(TextAECEnv):
     metadata: ClassVar[dict[str, Any]] = described("kuhn_poker-v1")
     Options = KuhnPokerOptions
 
-    def __init__(self, **given: Any) -> None:
-        options = KuhnPokerOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = KuhnPokerOptions(**arguments)
         super().__init__(
             agents=SEATS,
             source=options.opened(hands, hand_of_row),
@@ -149,7 +149,7 @@ class KuhnPokerEnv(TextAECEnv):
     def begin_episode(self) -> None:
         """Nobody has acted."""
         self._history: tuple[bool, ...] = ()
-        self._known: dict[str, dict[str, Any]] = {}  # of each seat's last text
+        self._facts: dict[str, dict[str, Any]] = {}  # of each seat's last text
 
     def brief(self, task: Task, agent: str) -> str:
         """The rules and the own card; of a task before it is dealt, the first deal's."""
@@ -157,19 +157,19 @@ class KuhnPokerEnv(TextAECEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """One action; the hand is paid at its end."""
-        said = read_action(action, WORDS)
-        bet = said == BET
+        word = read_action(action, WORDS)
+        bet = word == BET
         self._history = (*self._history, bet)
-        self._known[agent] = {"readable": said is not None, "choice": BET if bet else PASS}
+        self._facts[agent] = {"readable": word is not None, "choice": BET if bet else PASS}
         if kuhn.acting(self._history) is not None:
             other = SEATS[1 - SEATS.index(agent)]
             news = {other: BETS if bet else PASSES}
-            return Outcome(reward_terms={}, feedback=news, facts=dict(self._known))
+            return Outcome(reward_terms={}, feedback=news, facts=dict(self._facts))
         won = kuhn.payoff(self.task.data["deal"], self._history) * self.task.data["ante"]
         return Outcome(
             reward_terms={SEATS[0]: {"winnings": won}, SEATS[1]: {"winnings": -won}},
             ended=True,
-            facts=dict(self._known),
+            facts=dict(self._facts),
         )
 
 
@@ -229,12 +229,12 @@ def hand_of_row(row: Row) -> Task:
     if not {"deal", "ante"} & set(row):
         raise ValueError(f"deal=None: expected `deal`, `ante` or both, got {sorted(map(str, row))}")
     named = row.get("deal")
-    given = list(named) if isinstance(named, (list, tuple)) else []
-    known = {tuple(CARDS[card] for card in deal): deal for deal in DEALS}
-    if named is not None and tuple(given) not in known:
+    cards = list(named) if isinstance(named, (list, tuple)) else []
+    deals = {tuple(CARDS[card] for card in deal): deal for deal in DEALS}
+    if named is not None and tuple(cards) not in deals:
         raise ValueError(f"deal={named!r}: expected two different cards of {CARDS}")
     ante = scale_of_row(row, 1, "ante")[0]
-    dealt = known.get(tuple(given))
+    dealt = deals.get(tuple(cards))
     key = f"{dealt}/{ante}"
     name = str(row.get("id") or f"row-{hash_of(key):016x}")
     return Task(name, split_of_row(row, key), {"deal": dealt, "ante": ante})
@@ -255,11 +255,11 @@ def situations(env: KuhnPokerEnv) -> dict[str, list[tuple[Message, ...]]]:
             for card in range(len(CARDS)):
                 deal = (card, (card + 1) % 3) if seat == 0 else ((card + 1) % 3, card)
                 task = Task("", "train", {"deal": deal, "ante": ante})
-                told = [Message("user", rules(task, seat))]
+                messages = [Message("user", rules(task, seat))]
                 if seat == 0 and heard:
-                    told.append(Message("assistant", PASS))
-                told += [Message("user", heard)] if heard else []
-                shown[agent].append(tuple(told))
+                    messages.append(Message("assistant", PASS))
+                messages += [Message("user", heard)] if heard else []
+                shown[agent].append(tuple(messages))
     return shown
 
 
@@ -274,8 +274,8 @@ def player_of_tables(first: ArrayLike, second: ArrayLike) -> ScriptedPolicy:
         kuhn.check_table(table)
 
     def script(request: Request) -> str:
-        told = request.messages[0].content
-        card = next(n for n, name in enumerate(CARDS) if f"You hold the {name}." in told)
+        opening = request.messages[0].content
+        card = next(n for n, name in enumerate(CARDS) if f"You hold the {name}." in opening)
         chance = tables[request.agent][kuhn.situation(card, [request.messages[-1].content == BETS])]
         return BET if random.Random(request.seed).random() < chance else PASS
 

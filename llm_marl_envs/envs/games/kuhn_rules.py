@@ -56,14 +56,14 @@ def payoff(deal: tuple[int, int], history: Sequence[bool]) -> float:
 
 def leaves() -> list[tuple[tuple[int, int], tuple[bool, ...]]]:
     """Every deal with every finished history, 30 in all."""
-    found = []
+    pairs = []
     for deal in DEALS:
         for length in (2, 3):
             for history in product((False, True), repeat=length):
                 legal = all(acting(history[:n]) is not None for n in range(length))
                 if legal and acting(history) is None:
-                    found.append((deal, history))
-    return found
+                    pairs.append((deal, history))
+    return pairs
 
 
 LEAVES = leaves()
@@ -73,12 +73,12 @@ WINS = np.array([payoff(deal, history) for deal, history in LEAVES]) / len(DEALS
 
 def _taken(bet: bool) -> NDArray[np.bool_]:
     """(2, 30, 6): in which situations a seat bets (or passes) on the way to a leaf."""
-    found = np.zeros((2, len(LEAVES), SITUATIONS), bool)
+    taken = np.zeros((2, len(LEAVES), SITUATIONS), bool)
     for leaf, (deal, history) in enumerate(LEAVES):
-        for n, said in enumerate(history):
-            if said == bet:
-                found[n % 2, leaf, situation(deal[n % 2], history[:n])] = True
-    return found
+        for n, choice in enumerate(history):
+            if choice == bet:
+                taken[n % 2, leaf, situation(deal[n % 2], history[:n])] = True
+    return taken
 
 
 BETS, PASSES = _taken(True), _taken(False)
@@ -132,14 +132,14 @@ def exploitability(first: NDArray[Any], second: NDArray[Any]) -> float:
 
 def check_table(table: Any) -> None:
     """Raise `ValueError` for what is no table of 6 probabilities."""
-    given = np.asarray(table, float)
-    if given.shape != (SITUATIONS,) or not ((given >= 0) & (given <= 1)).all():
+    chances = np.asarray(table, float)
+    if chances.shape != (SITUATIONS,) or not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError(f"table {table!r:.100}: expected {SITUATIONS} probabilities of betting")
 
 
 def exact_gradient(logits: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
     """Of each seat's expected winnings, in its own logits (S, 6, 2) of pass and bet."""
-    tables = [softmax(one)[..., 1] for one in logits]
+    tables = [softmax(own)[..., 1] for own in logits]
     both = reach(0, tables[0]) * reach(1, tables[1]) * WINS  # (S, 30)
     slopes = []
     for seat, sign in ((0, 1.0), (1, -1.0)):

@@ -53,9 +53,9 @@ def ascend(
         rate: of a step.
         optimizer: "adam", as training mostly has it, or "plain" gradient steps.
     """
-    tables = [one.copy() for one in logits]
-    first = [np.zeros_like(one) for one in tables]
-    second = [np.zeros_like(one) for one in tables]
+    tables = [table.copy() for table in logits]
+    first = [np.zeros_like(table) for table in tables]
+    second = [np.zeros_like(table) for table in tables]
     for update in range(1, updates + 1):
         for seat, slope in enumerate(gradient(tables)):
             if optimizer == "plain":

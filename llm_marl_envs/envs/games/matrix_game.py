@@ -182,8 +182,8 @@ class MatrixGameEnv(TextParallelEnv):
     metadata: ClassVar[dict[str, Any]] = described("matrix_game-v1")
     Options = MatrixGameOptions
 
-    def __init__(self, **given: Any) -> None:
-        options = MatrixGameOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = MatrixGameOptions(**arguments)
         self.talk, self.told, turns = options.talk, options.told, options.turns
         super().__init__(
             agents=SEATS,
@@ -191,7 +191,7 @@ class MatrixGameEnv(TextParallelEnv):
             max_turns=self.talk + turns,
             render_mode=options.render_mode,
         )
-        sums = [one for task in self.source for pair in task.data["game"].outcomes for one in pair]
+        sums = [pay for task in self.source for pair in task.data["game"].outcomes for pay in pair]
         self.reward_range = (turns * min(sums), turns * max(sums))
 
     @property
@@ -221,7 +221,7 @@ class MatrixGameEnv(TextParallelEnv):
         """What the words are, and what they pay."""
         seat = SEATS.index(agent)
         game: MatrixGame = task.data["game"]
-        own, other = (words_of(task, one) for one in (seat, 1 - seat))
+        own, other = (words_of(task, side) for side in (seat, 1 - seat))
         lines = [ASK.format(words=", ".join(own))]
         if self.turns > 1:
             lines[0] += f" {AGAIN.format(turns=self.turns)}"
@@ -231,8 +231,8 @@ class MatrixGameEnv(TextParallelEnv):
         lines.append("Both are paid the same." if game.common else "Paid to you (to the other):")
         for word, action in zip(own, task.data["orders"][seat], strict=True):
             row = [
-                f"{shown(cell_of(game, seat, action, answer), seat, game.common)} if {said}"
-                for said, answer in zip(other, task.data["orders"][1 - seat], strict=True)
+                f"{shown(cell_of(game, seat, action, answer), seat, game.common)} if {reply}"
+                for reply, answer in zip(other, task.data["orders"][1 - seat], strict=True)
             ]
             lines.append(PAYS.format(own=word, cells=", ".join(row)))
         return "\n".join(lines)
@@ -262,7 +262,7 @@ class MatrixGameEnv(TextParallelEnv):
             reward_terms={agent: {"payoff": pay[seat]} for seat, agent in enumerate(SEATS)},
             feedback={} if turn == self.max_turns else self._news(chosen, pay),
             success=self._best,
-            facts={agent: self._known(seat, chosen) for seat, agent in enumerate(SEATS)},
+            facts={agent: self._facts(seat, chosen) for seat, agent in enumerate(SEATS)},
         )
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
@@ -270,7 +270,7 @@ class MatrixGameEnv(TextParallelEnv):
         first, second = SEATS
         return {first: {second: self.talk}, second: {first: self.talk}} if self.talk else {}
 
-    def _known(self, seat: int, chosen: Sequence[int | None]) -> dict[str, Any]:
+    def _facts(self, seat: int, chosen: Sequence[int | None]) -> dict[str, Any]:
         own = chosen[seat]
         name = None if own is None else self.task.data["game"].actions[seat][own]
         return {"readable": own is not None, "choice": name}
@@ -286,8 +286,8 @@ class MatrixGameEnv(TextParallelEnv):
         news = {}
         for seat, agent in enumerate(SEATS):
             paid = shown((pay,), seat, common)
-            told = TOLD.format(own=words[seat], other=words[1 - seat], pay=paid)
-            news[agent] = f"{told} {NEXT}"
+            report = TOLD.format(own=words[seat], other=words[1 - seat], pay=paid)
+            news[agent] = f"{report} {NEXT}"
         return news
 
 
@@ -326,12 +326,12 @@ class MatrixExperts(GameExperts):
         """What a strategy chooses: cooperate, until the other (grim: ever, else last) defected."""
         heard = [m.content for m in messages if m.role == "user"][1 + self.talk :]
         seen = [
-            found and choice_of(task, 1 - seat, found[1])
-            for found in (LAST.search(text) for text in heard)
+            match and choice_of(task, 1 - seat, match[1])
+            for match in (LAST.search(text) for text in heard)
         ]
         looked_at = seen if strategy == "grim" else seen[-1:]
         cooperation = DILEMMA.index("cooperate")
-        return "cooperate" if all(one == cooperation for one in looked_at) else "defect"
+        return "cooperate" if all(choice == cooperation for choice in looked_at) else "defect"
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The action that a text takes or announces, by name."""
@@ -346,9 +346,9 @@ def game_tasks(options: MatrixGameOptions) -> TaskSource:
     game = options.game
     if isinstance(game, str):
         refuse_other("game", game, tuple(GAMES))
-    known = GAMES[game] if isinstance(game, str) else read_game(game)
+    matrix_game = GAMES[game] if isinstance(game, str) else read_game(game)
     of_tasks = task_scales(options.scales, len(SEATS))
-    return options.opened(lambda split: instances(known, split, of_tasks), task_of_row)
+    return options.opened(lambda split: instances(matrix_game, split, of_tasks), task_of_row)
 
 
 def words_of(task: Task, seat: int) -> tuple[str, ...]:

@@ -105,15 +105,15 @@ def _cell(cell: Any) -> Cell:
         several = cell.get(EITHER)
         if set(cell) != {EITHER} or not isinstance(several, (list, tuple)) or not several:
             raise ValueError(f"cell {cell!r:.100}: expected {{'{EITHER}': [cell, ...]}}")
-        return tuple(_pair(one) for one in several)
+        return tuple(_pair(option) for option in several)
     return (_pair(cell),)
 
 
 def _pair(cell: Any) -> Pair:
     pair = cell if isinstance(cell, (list, tuple)) else (cell, cell)
     numbers = len(pair) == 2 and all(
-        isinstance(one, (int, float)) and not isinstance(one, bool) and math.isfinite(one)
-        for one in pair
+        isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
+        for number in pair
     )
     if not numbers:
         raise ValueError(
@@ -124,8 +124,8 @@ def _pair(cell: Any) -> Pair:
 
 DILEMMA = ("cooperate", "defect")
 GAMES: dict[str, MatrixGame] = {
-    one.name: one
-    for one in (
+    game.name: game
+    for game in (
         # Claus and Boutilier 1998, figure 2.
         read_game([[11, -30, 0], [-30, 7, 6], [0, 0, 5]], "climbing"),
         # The same, figure 1, with k = -30.
@@ -144,7 +144,7 @@ GAMES: dict[str, MatrixGame] = {
 
 def rescaled(game: MatrixGame, scale: Sequence[float], factor: float = 1.0) -> MatrixGame:
     """The game with each seat's payoffs multiplied by its scale and by `factor`."""
-    first, second = (one * factor for one in scale)
+    first, second = (seat_scale * factor for seat_scale in scale)
     cells = tuple(
         tuple(tuple((a * first, b * second) for a, b in cell) for cell in row) for row in game.cells
     )
@@ -183,7 +183,7 @@ def paid(game: MatrixGame, chosen: Sequence[int | None], draw: Callable[[int], i
     row, column = worst_answers(game, chosen)
     cell = game.cells[row][column]
     pair, least = cell[draw(len(cell))], tuple(map(min, zip(*game.outcomes, strict=True)))
-    silent = [one is None for one in chosen]
+    silent = [action is None for action in chosen]
     if game.common and any(silent):
         return least[0], least[1]
     return (least[0] if silent[0] else pair[0]), (least[1] if silent[1] else pair[1])
@@ -212,11 +212,11 @@ def best_response(game: MatrixGame, seat: int, other: Sequence[float]) -> tuple[
     Raises:
         ValueError: `other` is no distribution over the other seat's actions.
     """
-    given = np.asarray(other, float)
+    chances = np.asarray(other, float)
     count = game.shape[1 - seat]
-    if given.shape != (count,) or given.min() < 0 or not math.isclose(given.sum(), 1.0):
+    if chances.shape != (count,) or chances.min() < 0 or not math.isclose(chances.sum(), 1.0):
         raise ValueError(f"other={other!r}: expected {count} probabilities that sum to 1")
-    values = game.expected[0] @ given if seat == 0 else given @ game.expected[1]
+    values = game.expected[0] @ chances if seat == 0 else chances @ game.expected[1]
     return int(values.argmax()), float(values.max())
 
 
@@ -230,7 +230,7 @@ def exact_gradient(game: MatrixGame, logits: Sequence[NDArray[Any]]) -> list[NDA
     Returns:
         (S, K0) and (S, K1).
     """
-    rows, columns = (softmax(one) for one in logits)
+    rows, columns = (softmax(table) for table in logits)
     values = (columns @ game.expected[0].T, rows @ game.expected[1])
     return [
         own * (value - (own * value).sum(-1, keepdims=True))
@@ -269,11 +269,11 @@ def landscape(game: MatrixGame, updates: int = 400, rate: float = 0.05) -> Lands
         updates,
         rate,
     )
-    rows, columns = (softmax(one) for one in logits)
+    rows, columns = (softmax(table) for table in logits)
     most = Counter(zip(rows.argmax(-1).tolist(), columns.argmax(-1).tolist(), strict=True))
     return Landscape(
         best=float(team.max()),
-        equilibria={named(one): float(team[one]) for one in pure_equilibria(game)},
+        equilibria={named(joint): float(team[joint]) for joint in pure_equilibria(game)},
         ends={named(joint): count for joint, count in most.most_common()},
         value=float(np.einsum("si,sj,ij->s", rows, columns, team).mean()),
     )

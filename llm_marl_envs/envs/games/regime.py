@@ -133,8 +133,8 @@ class RegimeEnv(TextParallelEnv):
     metadata: ClassVar[dict[str, Any]] = described("regime-v0")
     Options = RegimeOptions
 
-    def __init__(self, **given: Any) -> None:
-        options = RegimeOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = RegimeOptions(**arguments)
         self.choices, self.bonus = options.choices, float(options.bonus)
         turns, n_agents = options.turns, options.n_agents
         shape, of_tasks = (turns, n_agents, self.choices), task_scales(options.scales, n_agents)
@@ -147,7 +147,7 @@ class RegimeEnv(TextParallelEnv):
             max_turns=turns,
             render_mode=options.render_mode,
         )
-        most = max(one for task in self.source for one in task.data["scale"])
+        most = max(scale for task in self.source for scale in task.data["scale"])
         self.reward_range = (0.0, most * (turns + self.bonus))
 
     def experts(self) -> RightExperts:
@@ -203,8 +203,8 @@ class RegimeEnv(TextParallelEnv):
             feedback={} if last else news,
             success=self._solved,
             facts={
-                agent: {"readable": one is not None, "right": bool(one), "regime": self._high}
-                for agent, one in zip(agents, right, strict=True)
+                agent: {"readable": hit is not None, "right": bool(hit), "regime": self._high}
+                for agent, hit in zip(agents, right, strict=True)
             },
         )
 

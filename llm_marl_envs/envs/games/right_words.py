@@ -61,8 +61,8 @@ def contributions(
 
     What a credit to seats estimates: a lazy seat's is 0 or below.
     """
-    given = np.asarray(right, float)
-    return slope(arm, given, weights) * (given - 1 / choices)
+    chances = np.asarray(right, float)
+    return slope(arm, chances, weights) * (chances - 1 / choices)
 
 
 def exact_gradient(
@@ -72,16 +72,16 @@ def exact_gradient(
 
     The last `frozen` seats choose at random and have no table.
     """
-    learned = [softmax(one) for one in logits]
+    learned = [softmax(table) for table in logits]
     chance = np.full((len(learned[0]), frozen), 1 / learned[0].shape[-1])
-    right = np.concatenate([np.stack([one[:, 0] for one in learned], -1), chance], -1)
+    right = np.concatenate([np.stack([table[:, 0] for table in learned], -1), chance], -1)
     steep = slope(arm, right, weights)
-    found = []
+    gradients = []
     for seat, own in enumerate(learned):
         towards = -own * own[:, :1]
         towards[:, 0] += own[:, 0]
-        found.append(steep[:, seat, None] * towards)
-    return found
+        gradients.append(steep[:, seat, None] * towards)
+    return gradients
 
 
 # -- tasks ----------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def right_tasks(
             break
         i = len(tasks)
         factor = factors[i // len(scales) % len(factors)]
-        scale = tuple(one * factor for one in scales[i % len(scales)])
+        scale = tuple(number * factor for number in scales[i % len(scales)])
         rights = tuple(tuple(rng.randrange(choices) for _ in range(seats)) for _ in range(turns))
         if (scale, rights) not in seen:
             seen.add((scale, rights))
@@ -133,16 +133,16 @@ def right_task_of_row(row: Mapping[str, Any], shape: tuple[int, int, int]) -> Ta
         ValueError: other words, or not one for each turn and seat.
     """
     turns, seats, choices = shape
-    legal, given = WORDS[:choices], row.get("rights")
+    legal, lists = WORDS[:choices], row.get("rights")
     try:
-        rights = tuple(tuple(legal.index(word) for word in one) for one in given or ())
-        fits = len(rights) == turns and {len(one) for one in rights} == {seats}
+        rights = tuple(tuple(legal.index(word) for word in words) for words in lists or ())
+        fits = len(rights) == turns and {len(indices) for indices in rights} == {seats}
         scale = scale_of_row(row, seats)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"rights={given!r:.100}: {error}") from error
+        raise ValueError(f"rights={lists!r:.100}: {error}") from error
     if not fits:
         raise ValueError(
-            f"rights={given!r:.100}: expected {turns} lists of {seats} words of {legal}"
+            f"rights={lists!r:.100}: expected {turns} lists of {seats} words of {legal}"
         )
     key = f"{rights}/{scale}"
     named = str(row.get("id") or f"row-{hash_of(key):016x}")
@@ -158,10 +158,10 @@ def rights_of(task: Task, turn: int) -> tuple[int, ...]:
 def said_right(task: Task, turn: int, choices: int, texts: Sequence[str]) -> list[bool | None]:
     """For each seat whether its text is its right word; None where it takes no action."""
     legal = WORDS[:choices]
-    said = [read_action(text, legal) for text in texts]
+    words = [read_action(text, legal) for text in texts]
     return [
         None if word is None else legal[right] == word
-        for word, right in zip(said, rights_of(task, turn), strict=True)
+        for word, right in zip(words, rights_of(task, turn), strict=True)
     ]
 
 

@@ -39,10 +39,10 @@ def task_scales(scales: Sequence[float | Sequence[float]], seats: int) -> tuple[
     Raises:
         ValueError: an entry that has not one number for each seat.
     """
-    found = [tuple(one) if isinstance(one, Sequence) else (one,) * seats for one in scales]
-    if any(len(one) != seats for one in found):
+    rows = [tuple(entry) if isinstance(entry, Sequence) else (entry,) * seats for entry in scales]
+    if any(len(entry) != seats for entry in rows):
         raise ValueError(f"scales={scales!r:.200}: expected {seats} numbers, one for each seat")
-    return tuple(tuple(map(float, one)) for one in found)
+    return tuple(tuple(map(float, entry)) for entry in rows)
 
 
 def scale_of_row(row: Mapping[str, Any], seats: int, name: str = "scale") -> Scale:
@@ -51,10 +51,10 @@ def scale_of_row(row: Mapping[str, Any], seats: int, name: str = "scale") -> Sca
     Raises:
         ValueError: no number above 0, and no list of one for each seat.
     """
-    given = row.get(name, 1.0)
+    value = row.get(name, 1.0)
     try:
-        return task_scales(_READ.validate_python([given]), seats)[0]
+        return task_scales(_READ.validate_python([value]), seats)[0]
     except ValueError:
         raise ValueError(
-            f"{name}={given!r:.100}: expected a number above 0, or {seats} of them"
+            f"{name}={value!r:.100}: expected a number above 0, or {seats} of them"
         ) from None

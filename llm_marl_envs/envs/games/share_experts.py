@@ -54,8 +54,8 @@ class Heard:
     @property
     def table(self) -> tuple[Claim | None, ...]:
         """What things are worth to each player, as far as this one has heard."""
-        known = {**self.claims, self.seat: self.values}
-        return tuple(known[seat] for seat in sorted(known))
+        rows = {**self.claims, self.seat: self.values}
+        return tuple(rows[seat] for seat in sorted(rows))
 
 
 def due(heard: Heard, seat: int, things: Sequence[str]) -> Choice:
@@ -73,8 +73,8 @@ def is_suspect(heard: Heard, things: Sequence[str]) -> bool:
     total = sum(heard.values)
     unsound = any(claim is None or sum(claim) != total for claim in heard.claims.values())
     return unsound or any(
-        said is not None and not said <= due(heard, seat, things)
-        for seat, said in heard.announced.items()
+        choice is not None and not choice <= due(heard, seat, things)
+        for seat, choice in heard.announced.items()
     )
 
 
@@ -85,7 +85,7 @@ def chosen(plan: str, heard: Heard, things: Sequence[str]) -> Choice:
         return frozenset()
     if plan in (TAKER, LIAR, BREAKER) or (plan == WARY and is_suspect(heard, things)):
         return everything
-    others = frozenset[str]().union(*(said or () for said in heard.announced.values()))
+    others = frozenset[str]().union(*(choice or () for choice in heard.announced.values()))
     return due(heard, heard.seat, things) - others
 
 
@@ -134,19 +134,19 @@ class ShareExperts(ListeningExperts):
 
     def _heard(self, task: Task, agent: str, messages: Sequence[Message]) -> Heard:
         """What was said so far; the last readable claim and announcement of each count."""
-        things, said = task.data["things"], statements_in(messages)
+        things, statements = task.data["things"], statements_in(messages)
         claims: dict[int, Claim | None] = {}
         plans: dict[int, Choice | None] = {}
         for seat, other in enumerate(self.seats):
             if other == agent:
                 continue
-            texts = said.get(other, [])[::-1]
-            told = (read_claim(text, things) for text in texts)
-            claims[seat] = next((one for one in told if one is not None), None)
+            texts = statements.get(other, [])[::-1]
+            readings = (read_claim(text, things) for text in texts)
+            claims[seat] = next((claim for claim in readings if claim is not None), None)
             if not self.divided:
                 claims[seat] = task.data["values"][seat]
             meant = (read_announcement(text, things) for text in texts)
-            plans[seat] = next((one for one in meant if one is not None), None)
+            plans[seat] = next((plan for plan in meant if plan is not None), None)
         own = self.seats.index(agent)
         return Heard(own, task.data["values"][own], claims, plans)
 
@@ -188,7 +188,7 @@ def choices_of(
     plans: Sequence[str | None],
     talk: int = 2,
     claim: Claim | None = None,
-    said: Choice | None = None,
+    intent: Choice | None = None,
 ) -> list[Choice]:
     """What players take who follow plans, when they have talked.
 
@@ -197,7 +197,7 @@ def choices_of(
         plans: of each player; None: it makes this claim and this announcement, and takes nothing.
         talk: 0, 1 or 2 turns; further ones change nothing, as experts repeat themselves.
         claim: what who has no plan says that things are worth to it.
-        said: what it says that it takes, in the second turn.
+        intent: what it says that it takes, in the second turn.
     """
     things, values = task.data["things"], task.data["values"]
     claims = [
@@ -205,16 +205,16 @@ def choices_of(
         for plan, row in zip(plans, values, strict=True)
     ]
 
-    def heard(seat: int, told: Sequence[Choice | None]) -> Heard:
-        others = [one for one in range(len(values)) if one != seat]
+    def heard(seat: int, intents: Sequence[Choice | None]) -> Heard:
+        others = [other for other in range(len(values)) if other != seat]
         return Heard(
-            seat, values[seat], {s: claims[s] for s in others}, {s: told[s] for s in others}
+            seat, values[seat], {s: claims[s] for s in others}, {s: intents[s] for s in others}
         )
 
     nobody: list[Choice | None] = [None] * len(values)
     announcing = (PLANS, (EQUAL, TAKER), ())[2 - min(talk, 2)]
-    told = [
-        (said if talk > 1 else None)
+    intents = [
+        (intent if talk > 1 else None)
         if plan is None
         else announced(plan, heard(seat, nobody), things)
         if plan in announcing
@@ -222,7 +222,7 @@ def choices_of(
         for seat, plan in enumerate(plans)
     ]
     return [
-        frozenset() if plan is None else chosen(plan, heard(seat, told), things)
+        frozenset() if plan is None else chosen(plan, heard(seat, intents), things)
         for seat, plan in enumerate(plans)
     ]
 
@@ -230,8 +230,8 @@ def choices_of(
 def meeting(task: Task, plans: Sequence[str], rules: Rules, talk: int = 2) -> list[float]:
     """What players earn who follow plans, as a share of what all things are worth to each."""
     things = task.data["things"]
-    taken = [[thing in one for thing in things] for one in choices_of(task, plans, talk)]
-    return [float(one) for one in pays(task.data["values"], taken, rules)]
+    taken = [[thing in choice for thing in things] for choice in choices_of(task, plans, talk)]
+    return [float(share) for share in pays(task.data["values"], taken, rules)]
 
 
 def best_response(task: Task, seat: int, plan: str, rules: Rules, talk: int = 2) -> Best:
@@ -254,17 +254,17 @@ def best_response(task: Task, seat: int, plan: str, rules: Rules, talk: int = 2)
         frozenset(thing for thing, taken in zip(things, row, strict=True) if taken)
         for row in subsets
     ]
-    plans: list[str | None] = [None if one == seat else plan for one in range(len(values))]
-    found: dict[tuple[Choice, ...], tuple[float, int]] = {}
+    plans: list[str | None] = [None if player == seat else plan for player in range(len(values))]
+    best_replies: dict[tuple[Choice, ...], tuple[float, int]] = {}
     tried: list[Best] = []
     for claim in claims_of(sum(values[seat]), len(things)) if talk else [None]:
-        for said in [None, *choices] if talk > 1 else [None]:
-            others = tuple(choices_of(task, plans, talk, claim, said))
-            if others not in found:
-                rows = [[thing in one for thing in things] for one in others]
+        for intent in [None, *choices] if talk > 1 else [None]:
+            others = tuple(choices_of(task, plans, talk, claim, intent))
+            if others not in best_replies:
+                rows = [[thing in choice for thing in things] for choice in others]
                 joint = [[*rows[:seat], list(own), *rows[seat + 1 :]] for own in subsets]
                 earned = pays(values, joint, rules)[:, seat]
-                found[others] = float(earned.max()), int(earned.argmax())
-            pay, at = found[others]
-            tried.append(Best(pay, claim, said, choices[at]))
-    return max(tried, key=lambda one: one.pay)
+                best_replies[others] = float(earned.max()), int(earned.argmax())
+            pay, at = best_replies[others]
+            tried.append(Best(pay, claim, intent, choices[at]))
+    return max(tried, key=lambda best: best.pay)

@@ -90,24 +90,24 @@ def share_task_of_row(row: Row, players: int) -> Task:
         ValueError: other things for some player, names that are no words, or values that are no
             whole numbers from 1 to `MOST_WORTH` with one total for all.
     """
-    given: Any = row.get("values")
-    maps = list(given) if isinstance(given, (list, tuple)) else []
-    fits = len(maps) == players and all(isinstance(one, dict) for one in maps)
+    entry: Any = row.get("values")
+    maps = list(entry) if isinstance(entry, (list, tuple)) else []
+    fits = len(maps) == players and all(isinstance(mapping, dict) for mapping in maps)
     things = tuple(maps[0]) if fits else ()
-    fits = fits and len(things) >= 2 and all(set(one) == set(things) for one in maps)
+    fits = fits and len(things) >= 2 and all(set(mapping) == set(things) for mapping in maps)
     if not fits:
         raise ValueError(
-            f"values={given!r:.100}: expected a list of {players} maps thing -> worth, one for "
+            f"values={entry!r:.100}: expected a list of {players} maps thing -> worth, one for "
             "each player, of the same two or more things"
         )
     wrong = [name for name in things if name == NOTHING or not NAME.fullmatch(str(name))]
     if wrong:
         raise ValueError(f"values: {wrong[0]!r} is no name of a thing; expected a word in a-z")
-    values = tuple(tuple(one[name] for name in things) for one in maps)
-    whole = all(type(one) is int and 1 <= one <= MOST_WORTH for row in values for one in row)
+    values = tuple(tuple(mapping[name] for name in things) for mapping in maps)
+    whole = all(type(worth) is int and 1 <= worth <= MOST_WORTH for row in values for worth in row)
     if not whole or len({sum(row) for row in values}) != 1:
         raise ValueError(
-            f"values={given!r:.100}: expected whole numbers from 1 to {MOST_WORTH} that add up to "
+            f"values={entry!r:.100}: expected whole numbers from 1 to {MOST_WORTH} that add up to "
             "the same total for each player"
         )
     key = key_of(values)

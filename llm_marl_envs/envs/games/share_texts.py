@@ -48,12 +48,12 @@ def read_choice(text: str, things: Sequence[str]) -> Choice | None:
     behind `Action:`. Case, and a full stop at the end, are ignored. What stands before `</think>`
     is not read.
     """
-    found = [
+    choices = [
         choice
         for line in lines_of(answer_of(text))
         if (choice := _choice_of(line.strip().lower().removeprefix(MARK), things)) is not None
     ]
-    return found[0] if len(found) == 1 else None
+    return choices[0] if len(choices) == 1 else None
 
 
 def _choice_of(line: str, things: Sequence[str]) -> Choice | None:
@@ -65,7 +65,7 @@ def _choice_of(line: str, things: Sequence[str]) -> Choice | None:
 
 def read_claim(text: str, things: Sequence[str]) -> Claim | None:
     """What a text says that things are worth; None where it leaves one out or says one twice."""
-    pairs = [found for found in WORTH.findall(answer_of(text).lower()) if found[0] in things]
+    pairs = [pair for pair in WORTH.findall(answer_of(text).lower()) if pair[0] in things]
     worth: Mapping[str, str] = dict(pairs)
     if len(pairs) != len(things) or len(worth) != len(things):
         return None
@@ -75,5 +75,5 @@ def read_claim(text: str, things: Sequence[str]) -> Claim | None:
 def read_announcement(text: str, things: Sequence[str]) -> Choice | None:
     """What a text announces to take; None where not exactly one of its lines announces."""
     lines = (ANNOUNCED.fullmatch(line.strip()) for line in lines_of(answer_of(text)))
-    found = [_choice_of(line[1].lower(), things) for line in lines if line]
-    return found[0] if len(found) == 1 else None
+    choices = [_choice_of(line[1].lower(), things) for line in lines if line]
+    return choices[0] if len(choices) == 1 else None

@@ -78,8 +78,8 @@ def pays(
         silent: who has made no choice, and so gets nothing of what is left; nobody where empty.
     """
     worth = np.asarray(values, float)
-    found = (shares(taken, rules) * worth).sum(-1) / worth.sum(-1)
-    return np.where(np.asarray(silent), 0.0, found) if len(silent) else found
+    earned = (shares(taken, rules) * worth).sum(-1) / worth.sum(-1)
+    return np.where(np.asarray(silent), 0.0, earned) if len(silent) else earned
 
 
 @lru_cache(maxsize=4096)
@@ -90,11 +90,9 @@ def owners(values: tuple[tuple[int, ...] | None, ...]) -> tuple[int, ...]:
     values has no seat that gets everything.
     """
     n = len(values)
-    known = [(seat, row) for seat, row in enumerate(values) if row is not None]
-    things = range(len(known[0][1])) if known else ()
-    return tuple(
-        max((row[at], -((seat - at) % n), seat) for seat, row in known)[2] for at in things
-    )
+    rows = [(seat, row) for seat, row in enumerate(values) if row is not None]
+    things = range(len(rows[0][1])) if rows else ()
+    return tuple(max((row[at], -((seat - at) % n), seat) for seat, row in rows)[2] for at in things)
 
 
 def landscape(values: Values, rules: Rules) -> Landscape:

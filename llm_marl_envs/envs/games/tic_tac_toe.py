@@ -185,9 +185,9 @@ class TicTacToeEnv(TextAECEnv):
     Options = TicTacToeOptions
     reward_range = (-1.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = TicTacToeOptions(**given)
-        source = options.opened(lambda one: starting_boards(one, options.start), board_of_row)
+    def __init__(self, **arguments: Any) -> None:
+        options = TicTacToeOptions(**arguments)
+        source = options.opened(lambda split: starting_boards(split, options.start), board_of_row)
         super().__init__(
             agents=SEATS,
             source=source,
@@ -204,7 +204,7 @@ class TicTacToeEnv(TextAECEnv):
         """The board that the task begins with."""
         self.board: Board = self.task.data["board"]
         self._last: int | None = None
-        self._known: dict[str, dict[str, Any]] = {}  # of each seat's last move
+        self._facts: dict[str, dict[str, Any]] = {}  # of each seat's last move
 
     def brief(self, task: Task, agent: str) -> str:
         """The rules and the board."""
@@ -216,14 +216,14 @@ class TicTacToeEnv(TextAECEnv):
         """One move; the game is paid at its end."""
         before, labels = self.board, self.task.data["labels"]
         free = free_cells(before)
-        said = read_action(action, labels)
-        cell = labels.index(said) if said is not None else None
+        label = read_action(action, labels)
+        cell = labels.index(label) if label is not None else None
         legal = cell in free
         if cell is None or not legal:
             cell = tictactoe.worst_move(before)
         self.board, self._last = placed(before, cell), cell
-        self._known[agent] = {
-            "readable": said is not None,
+        self._facts[agent] = {
+            "readable": label is not None,
             "legal": legal,
             "choice": labels[cell],
             "regret": tictactoe.regret(before, cell),
@@ -234,12 +234,12 @@ class TicTacToeEnv(TextAECEnv):
             return Outcome(
                 reward_terms={agent: {"result": won}, other: {"result": -won}},
                 ended=True,
-                facts=dict(self._known),
+                facts=dict(self._facts),
             )
         sign = self.task.data["signs"][MARKS.index(to_move(before))]
         moved = MOVED.format(sign=sign, cell=labels[cell], board=shown_board(self.task, self.board))
         return Outcome(
-            reward_terms={}, feedback=dict.fromkeys(SEATS, moved), facts=dict(self._known)
+            reward_terms={}, feedback=dict.fromkeys(SEATS, moved), facts=dict(self._facts)
         )
 
     def picture(self) -> str:
@@ -272,8 +272,8 @@ class TicTacToeExperts(GameExperts):
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The plan whose first move of `player_0` this is, if it is of one plan alone."""
-        board, said = task.data["board"], read_action(action, task.data["labels"])
-        plans = [plan for plan in PLANS if task.data["labels"][planned(plan, board)] == said]
+        board, label = task.data["board"], read_action(action, task.data["labels"])
+        plans = [plan for plan in PLANS if task.data["labels"][planned(plan, board)] == label]
         return plans[0] if agent == SEATS[0] and len(plans) == 1 else None
 
 
@@ -308,7 +308,7 @@ def shown_board(task: Task, board: Board) -> str:
 def board_in(task: Task, messages: Sequence[Message]) -> Board:
     """The board that was shown last; the starting one where none was."""
     named = dict(zip(task.data["signs"], MARKS, strict=True))
-    for message in reversed([one for one in messages if one.role == "user"]):
+    for message in reversed([message for message in messages if message.role == "user"]):
         rows = [line.split(" ") for line in message.content.split("\n")]
         cells = [cell for row in rows if list(map(len, row)) == [1, 1, 1] for cell in row]
         if len(cells) == 9:
@@ -325,14 +325,14 @@ def starting_boards(split: str, start: str) -> ListSource:
     }
     if start == "empty":
         return ListSource([Task(f"{split}/0", split, {"board": EMPTY, **words})], split)
-    found = [
+    starts = [
         board
         for stones in STONES.get(split, USUAL_STONES)
         for board in tictactoe.boards(stones)
         if split == "ood" or split_of_board(board) == split
     ]
-    random.Random(hash_of(f"tic_tac_toe/{split}")).shuffle(found)
-    tasks = [Task(f"{split}/{n}", split, {"board": b, **words}) for n, b in enumerate(found)]
+    random.Random(hash_of(f"tic_tac_toe/{split}")).shuffle(starts)
+    tasks = [Task(f"{split}/{n}", split, {"board": b, **words}) for n, b in enumerate(starts)]
     return ListSource(tasks, split)
 
 
@@ -343,19 +343,19 @@ def board_of_row(row: Row) -> Task:
         ValueError: no such board, not as many stones of each as there can be, or one on which the
             game is over, or ends with the next move.
     """
-    given = row.get("board")
-    board = "".join(given.split()) if isinstance(given, str) else ""
+    entry = row.get("board")
+    board = "".join(entry.split()) if isinstance(entry, str) else ""
     if len(board) != 9 or set(board) - {*MARKS, FREE}:
         raise ValueError(
-            f"board={given!r:.100}: expected nine of {MARKS[0]}, {MARKS[1]} and {FREE}"
+            f"board={entry!r:.100}: expected nine of {MARKS[0]}, {MARKS[1]} and {FREE}"
         )
     if board.count(MARKS[0]) - board.count(MARKS[1]) not in (0, 1):
         raise ValueError(
-            f"board={given!r:.100}: expected as many X as O, or one more, since X moves first"
+            f"board={entry!r:.100}: expected as many X as O, or one more, since X moves first"
         )
     if tictactoe.is_over(board) or tictactoe.wins_at_once(board) or board.count(FREE) < 2:
         raise ValueError(
-            f"board={given!r:.100}: expected a game in which both still move, whatever the next "
+            f"board={entry!r:.100}: expected a game in which both still move, whatever the next "
             "move is"
         )
     name = str(row.get("id") or f"row-{hash_of(board):016x}")

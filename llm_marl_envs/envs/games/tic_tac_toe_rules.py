@@ -134,12 +134,12 @@ def outcomes(
             return (0.0, 0.0, 1.0) if mine else (1.0, 0.0, 0.0)  # of who is not to move
         if FREE not in board:
             return 0.0, 1.0, 0.0
-        found = [
+        branches = [
             (chance, expected(placed(board, cell), (*course, cell) if recall else (), not mine))
             for cell, chance in chances_of(first if mine else second, board, course).items()
             if chance
         ]
-        won, drawn, lost = (sum(chance * one[k] for chance, one in found) for k in range(3))
+        won, drawn, lost = (sum(chance * odds[k] for chance, odds in branches) for k in range(3))
         return won, drawn, lost
 
     return expected(board, (), True)
@@ -166,12 +166,12 @@ def best_response(player: Player, board: Board, *, first: bool, recall: bool = F
             chances = dict.fromkeys(free_cells(board), 1.0)
         else:
             chances = chances_of(player, board, course)
-        found = [
+        values = [
             chance * expected(placed(board, cell), (*course, cell) if recall else (), not mine)
             for cell, chance in chances.items()
             if chance
         ]
-        return max(found) if mine else sum(found)
+        return max(values) if mine else sum(values)
 
     return expected(board, (), first)
 
@@ -182,10 +182,10 @@ def exploitability(player: Player, board: Board = EMPTY, *, recall: bool = False
     It is 0 exactly where no play against the player does better than against a perfect one.
     `recall` is as in `outcomes`.
     """
-    known = value(board)
+    perfect = value(board)
     gains = (
-        best_response(player, board, first=True, recall=recall) - known,
-        best_response(player, board, first=False, recall=recall) + known,
+        best_response(player, board, first=True, recall=recall) - perfect,
+        best_response(player, board, first=False, recall=recall) + perfect,
     )
     return sum(gains) / 2
 
@@ -193,12 +193,12 @@ def exploitability(player: Player, board: Board = EMPTY, *, recall: bool = False
 # -- starting positions ---------------------------------------------------------------------------
 def canonical(board: Board) -> Board:
     """The same for all boards that turning and mirroring make of one another."""
-    found = []
-    for one in (board, "".join(board[cell] for cell in MIRROR)):
+    images = []
+    for image in (board, "".join(board[cell] for cell in MIRROR)):
         for _ in range(4):
-            one = "".join(one[cell] for cell in TURN)
-            found.append(one)
-    return min(found)
+            image = "".join(image[cell] for cell in TURN)
+            images.append(image)
+    return min(images)
 
 
 def wins_at_once(board: Board) -> bool:
@@ -208,7 +208,7 @@ def wins_at_once(board: Board) -> bool:
 
 def boards(stones: int) -> list[Board]:
     """Every board with so many stones on which the game goes on for two moves at least."""
-    found = []
+    positions = []
     for cells in combinations(range(9), stones):
         for crosses in combinations(cells, (stones + 1) // 2):
             marks = [FREE] * 9
@@ -216,5 +216,5 @@ def boards(stones: int) -> list[Board]:
                 marks[cell] = MARKS[cell not in crosses]
             board = "".join(marks)
             if not is_over(board) and not wins_at_once(board):
-                found.append(board)
-    return found
+                positions.append(board)
+    return positions

@@ -186,8 +186,8 @@ class TrustSplitEnv(TextParallelEnv):
     metadata: ClassVar[dict[str, Any]] = described("trust_split-v0")
     Options = TrustSplitOptions
 
-    def __init__(self, **given: Any) -> None:
-        options = TrustSplitOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = TrustSplitOptions(**arguments)
         n_agents, self.pay, self.info_mode = options.n_agents, options.pay, options.info
         self.rules = Rules(*options.payoffs)
         super().__init__(
@@ -225,30 +225,30 @@ class TrustSplitEnv(TextParallelEnv):
                 if other != agent
             ]
         parts = {"lost": self.rules.left, "quarrel": self.rules.contested}
-        told = {
+        texts = {
             name: LOST.format(gone=1 - part) if part < 1 else "" for name, part in parts.items()
         }
-        lines += [TAKE.format(**told), PAID[self.pay]]
+        lines += [TAKE.format(**texts), PAID[self.pay]]
         return "\n".join([*lines, TALK.format(turns=self.talk) if self.talk else CHOOSE])
 
     def _news(self, agent: str, heard: Mapping[str, Mapping[str, str]]) -> str:
         """What the others said, and what is asked next."""
         turn = self._taken[agent]
-        lines = [quoted(one, shown[agent]) for one, shown in heard.items() if one != agent]
+        lines = [quoted(other, shown[agent]) for other, shown in heard.items() if other != agent]
         after = CHOOSE if turn == self.talk else NEXT.format(turn=turn + 1, turns=self.talk)
         return "\n".join([*lines, after])
 
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
         """Nothing was said or taken."""
-        self._said: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
+        self._texts: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
         self._taken_things: dict[str, Choice | None] = {}
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Pass on what was said, or pay what was chosen."""
         if self._taken[self.agents[0]] <= self.talk:
             for agent, text in joint_action.items():
-                self._said[agent].append(text)
+                self._texts[agent].append(text)
             heard = {
                 agent: self.pass_on(agent, text, self.others(agent))
                 for agent, text in joint_action.items()
@@ -256,10 +256,10 @@ class TrustSplitEnv(TextParallelEnv):
             news = {agent: self._news(agent, heard) for agent in self.agents}
             return Outcome(reward_terms={}, feedback=news)
         things, values = self.task.data["things"], self.task.data["values"]
-        found = {agent: read_choice(joint_action[agent], things) for agent in self.agents}
-        self._taken_things = found
-        taken = [[thing in (one or ()) for thing in things] for one in found.values()]
-        paid = pays(values, taken, self.rules, [one is None for one in found.values()])
+        choices = {agent: read_choice(joint_action[agent], things) for agent in self.agents}
+        self._taken_things = choices
+        taken = [[thing in (choice or ()) for thing in things] for choice in choices.values()]
+        paid = pays(values, taken, self.rules, [choice is None for choice in choices.values()])
         best = landscape(values, self.rules).best
         parts = dict(zip(self.agents, map(float, paid), strict=True))
         terms = {
@@ -269,7 +269,7 @@ class TrustSplitEnv(TextParallelEnv):
         return Outcome(
             reward_terms=terms,
             success=bool(paid.mean() > best - 1e-9),
-            facts={agent: self._facts(agent, found[agent]) for agent in self.agents},
+            facts={agent: self._facts(agent, choices[agent]) for agent in self.agents},
         )
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
@@ -280,12 +280,12 @@ class TrustSplitEnv(TextParallelEnv):
 
     def _facts(self, agent: str, taken: Choice | None) -> dict[str, Any]:
         """Whether a player was understood, told the truth and kept its word."""
-        things, said = self.task.data["things"], self._said[agent][::-1]
+        things, texts = self.task.data["things"], self._texts[agent][::-1]
         own = self.task.data["values"][self.possible_agents.index(agent)]
-        claims = (read_claim(text, things) for text in said)
-        claim = next((one for one in claims if one is not None), None)
-        meant = (read_announcement(text, things) for text in said)
-        announced = next((one for one in meant if one is not None), None)
+        claims = (read_claim(text, things) for text in texts)
+        claim = next((claim for claim in claims if claim is not None), None)
+        meant = (read_announcement(text, things) for text in texts)
+        announced = next((choice for choice in meant if choice is not None), None)
         meets = None if announced is None or taken is None else taken <= announced
         return {
             "readable": taken is not None,
@@ -312,10 +312,10 @@ class TrustSplitEnv(TextParallelEnv):
                 f"payoffs=[{self.rules.left:g}, {self.rules.contested:g}]: what one player alone "
                 "can earn is known where the first number is at least the second"
             )
-        known = landscape(task.data["values"], self.rules)
+        returns = landscape(task.data["values"], self.rules)
         scale = 1 if self.pay == "own" else len(self.possible_agents)
         return Bounds(
-            random=scale * known.at_random, solo=scale * known.alone, team=scale * known.best
+            random=scale * returns.at_random, solo=scale * returns.alone, team=scale * returns.best
         )
 
     def picture(self) -> str:

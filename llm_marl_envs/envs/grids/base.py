@@ -119,7 +119,7 @@ class GridEnv(TextAECEnv):
         """Nobody has spoken."""
         self._terms: list[Mapping[str, float]] = []  # of each turn, as scores
         self._facts: dict[str, dict[str, Any]] = {agent: {} for agent in SEATS}
-        self._said = ""
+        self._printed = ""
 
     def brief(self, task: Task, agent: str) -> str:
         """The grid, the role, the number of turns, and what the planner's answer looks like."""
@@ -135,18 +135,18 @@ class GridEnv(TextAECEnv):
     def play_one(self, agent: str, action: str) -> Outcome:
         """The planner hears the tool; or its answer is judged and paid."""
         if agent == TOOL:
-            self._said, heard = self._hear(action), self._quoted(TOOL, action, PLANNER)
-            news = "\n".join([heard, self._said] if self._said else [heard])
+            self._printed, heard = self._hear(action), self._quoted(TOOL, action, PLANNER)
+            news = "\n".join([heard, self._printed] if self._printed else [heard])
             return Outcome(reward_terms={}, feedback={PLANNER: news}, facts=self._facts)
-        found = self.judge(action)
-        self._terms.append(found.terms)
-        self._facts[PLANNER] = {"readable": found.readable, **found.facts}
-        paid = {name: gains([one[name] for one in self._terms])[-1] for name in found.terms}
-        last = found.solved or found.over or self._taken[PLANNER] >= self.max_turns
+        judged = self.judge(action)
+        self._terms.append(judged.terms)
+        self._facts[PLANNER] = {"readable": judged.readable, **judged.facts}
+        paid = {name: gains([terms[name] for terms in self._terms])[-1] for name in judged.terms}
+        last = judged.solved or judged.over or self._taken[PLANNER] >= self.max_turns
         heard = "" if last else self._quoted(PLANNER, action, TOOL)
         news = {
-            TOOL: [self._said, heard, found.news[TOOL], NEXT[TOOL]],
-            PLANNER: [found.news[PLANNER], NEXT[PLANNER]],
+            TOOL: [self._printed, heard, judged.news[TOOL], NEXT[TOOL]],
+            PLANNER: [judged.news[PLANNER], NEXT[PLANNER]],
         }
         return Outcome(
             reward_terms=dict.fromkeys(SEATS, paid),
@@ -154,13 +154,13 @@ class GridEnv(TextAECEnv):
             if last
             else {agent: "\n".join(filter(None, lines)) for agent, lines in news.items()},
             ended=last,
-            success=found.solved,
+            success=judged.solved,
             facts=self._facts,
         )
 
     def clusters(self, task: Task) -> tuple[str, ...]:
         """The two prompts: each comes in many tasks, beside many others."""
-        return tuple(told[-1].content for told in self.first_words(task).values())
+        return tuple(messages[-1].content for messages in self.first_words(task).values())
 
     def _quoted(self, speaker: str, action: str, listener: str) -> str:
         """A text as the other seat is shown it."""

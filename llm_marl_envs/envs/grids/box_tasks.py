@@ -68,10 +68,10 @@ def drawn(level: str, split: str, boxes: int, number: int) -> list[dict[str, Any
 
     Every start has a solution, found by search, and no box on a target.
     """
-    known = BEYOND[level]
-    rng = random.Random(hash_of(f"boxes/{level}/{split}/{boxes}/{known.least}/{number}"))
+    settings = BEYOND[level]
+    rng = random.Random(hash_of(f"boxes/{level}/{split}/{boxes}/{settings.least}/{number}"))
     while True:
-        cells = surrounded(draw_map(known.size - 2, known.walls, rng), known.size)
+        cells = surrounded(draw_map(settings.size - 2, settings.walls, rng), settings.size)
         free = [place for place, cell in enumerate(cells) if cell == FREE]
         if not boxes < len(free) or positions_of(cells, boxes) > MOST_POSITIONS:
             continue
@@ -81,7 +81,7 @@ def drawn(level: str, split: str, boxes: int, number: int) -> list[dict[str, Any
         far = [
             position
             for position, left in moves_left(cells, targets).items()
-            if left >= known.least and not set(position.boxes) & set(targets)
+            if left >= settings.least and not set(position.boxes) & set(targets)
         ]
         if len(far) >= PAIRS:
             return [data_of(cells, targets, position) for position in rng.sample(far, PAIRS)]

@@ -44,13 +44,13 @@ def positions_of(cells: str, boxes: int) -> int:
 def moved(cells: str, position: Position, move: str) -> Position | None:
     """What a move leads to; None where a wall, or a box that cannot be pushed, is in the way."""
     player, boxes = position
-    there = neighbour(cells, player, move)
-    if there is None or there not in boxes:
-        return None if there is None else Position(there, boxes)
-    beyond = neighbour(cells, there, move)
+    place = neighbour(cells, player, move)
+    if place is None or place not in boxes:
+        return None if place is None else Position(place, boxes)
+    beyond = neighbour(cells, place, move)
     if beyond is None or beyond in boxes:
         return None
-    return Position(there, tuple(sorted(beyond if box == there else box for box in boxes)))
+    return Position(place, tuple(sorted(beyond if box == place else box for box in boxes)))
 
 
 def played(cells: str, position: Position, moves: Sequence[str]) -> list[Position]:
@@ -82,16 +82,16 @@ def moves_left(cells: str, targets: Places) -> dict[Position, int]:
     ahead = [_steps(cells, move) for move in MOVES]
     back = [_steps(cells, OPPOSITE[move]) for move in MOVES]
     solved = tuple(sorted(targets))
-    found = {
+    lengths = {
         Position(at, solved): 0
         for at, cell in enumerate(cells)
         if cell == FREE and at not in targets
     }
-    queue = deque(found)
+    queue = deque(lengths)
     while queue:
         position = queue.popleft()
         player, boxes = position
-        left = found[position] + 1
+        left = lengths[position] + 1
         for came, goes in zip(back, ahead, strict=True):
             before = came[player]
             if before < 0 or before in boxes:
@@ -102,15 +102,15 @@ def moves_left(cells: str, targets: Places) -> dict[Position, int]:
                 options.append(tuple(sorted(pulled)))
             for option in options:
                 following = Position(before, option)
-                if following not in found:
-                    found[following] = left
+                if following not in lengths:
+                    lengths[following] = left
                     queue.append(following)
-    return found
+    return lengths
 
 
 def _steps(cells: str, move: str) -> list[int]:
     """For each place where a move leads; -1 where it cannot be."""
-    ways = (one[move] for one in ahead_of(size_of(cells)))
+    ways = (places[move] for places in ahead_of(size_of(cells)))
     return [-1 if place is None or cells[place] != FREE else place for place in ways]
 
 

@@ -196,8 +196,8 @@ class CollabMazeEnv(TextAECEnv):
     Options = CollabMazeOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = CollabMazeOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = CollabMazeOptions(**arguments)
         level = level_of_maze(options.maze or {})
         super().__init__(
             agents=[f"walker_{seat}" for seat in range(level.walkers)],
@@ -247,24 +247,24 @@ class CollabMazeEnv(TextAECEnv):
             self._named[agent] = read_moves(action)
             self._facts[agent] = {"readable": self._named[agent] is not None}
             if agent == self.possible_agents[-1]:
-                said, ended = self._walk()
+                report, ended = self._walk()
                 paid = gains(self._scores)[-1]
                 for seat, lines in news.items():
                     lines += [UNREAD] if self._named[seat] is None else []
-                    lines += said
+                    lines += report
                 self._named = {}
         following = self.next_agent(agent)
         last = ended or self._taken[following] >= self.max_turns
         news[following].append(NAME if self._names(self._taken[following]) else SPEAK)
         return Outcome(
             reward_terms={seat: {"progress": paid} for seat in self.possible_agents},
-            feedback={} if last else self._told(agent, action, news),
+            feedback={} if last else self._texts(agent, action, news),
             ended=last,
             success=self._place() == self.task.data["goal"],
             facts=self._facts,
         )
 
-    def _told(self, agent: str, action: str, news: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    def _texts(self, agent: str, action: str, news: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """What each walker is told: the text that the others hear, and then the news."""
         heard = self.pass_on(agent, action, self.others(agent))
         quotations = {other: [quoted(agent, text)] for other, text in heard.items()}
@@ -307,8 +307,8 @@ class CollabMazeEnv(TextAECEnv):
         self._scores.append(score(distances(cells, goal), start, place))
         for facts in self._facts.values():
             facts.update(agreed=len(common), walked=len(self._trail))
-        told = AGREED.format(moves=" ".join(common)) if common else APART
-        return [told, STANDS.format(place=named(place, size_of(cells)))], stopped or place == goal
+        agreed = AGREED.format(moves=" ".join(common)) if common else APART
+        return [agreed, STANDS.format(place=named(place, size_of(cells)))], stopped or place == goal
 
     def picture(self) -> str:
         """The maze with the walk so far; in each cell who sees it."""

@@ -71,16 +71,16 @@ class GridExperts(ListeningExperts):
         if convention not in self.fixed:
             raise ValueError(f"convention {convention!r}: expected one of {self.fixed}")
         if agent == TOOL:
-            return self._said(task, convention)
+            return self._reading(task, convention)
         return answer(self.found(task, convention, messages))
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The order in which the tool read out its part; of the planner nothing is known."""
-        known = self.fixed if agent == TOOL else ()
-        found = [order for order in known if self._said(task, order) == action]
-        return found[0] if len(found) == 1 else None
+        orders = self.fixed if agent == TOOL else ()
+        matches = [order for order in orders if self._reading(task, order) == action]
+        return matches[0] if len(matches) == 1 else None
 
-    def _said(self, task: Task, convention: str) -> str:
+    def _reading(self, task: Task, convention: str) -> str:
         text = self.told(task, convention)
         return PRINT.format(text=text) if self.program else text
 
@@ -128,13 +128,13 @@ class BoxExperts(MapExperts):
         targets = tuple(place for place, cell in enumerate(cells) if cell == TARGET)
         places = places_told(task, messages)
         position = Position(places[0], tuple(places[1:])) if places else start_of(task)
-        known = "".join(FREE if cell in FREE + TARGET else WALL for cell in cells)
-        known = marked(known, dict.fromkeys((position.player, *position.boxes), FREE))
+        board = "".join(FREE if cell in FREE + TARGET else WALL for cell in cells)
+        board = marked(board, dict.fromkeys((position.player, *position.boxes), FREE))
         if len(targets) != len(position.boxes):
             return LOST
-        if positions_of(known, len(targets)) > MOST_POSITIONS:  # the tool told of few walls
+        if positions_of(board, len(targets)) > MOST_POSITIONS:  # the tool told of few walls
             return LOST
-        return shortest_solution(known, targets, position) or LOST
+        return shortest_solution(board, targets, position) or LOST
 
 
 class SudokuExperts(GridExperts):
@@ -148,10 +148,10 @@ class SudokuExperts(GridExperts):
     def found(self, task: Task, convention: str, messages: Sequence[Message]) -> list[int]:
         """As `GridExperts.found`: the digits of the empty cells."""
         shape, own = shape_of(task), seen_by(task, 1)
-        known = list(own) if self.divided else list(puzzle_of(task))
+        digits = list(own) if self.divided else list(puzzle_of(task))
         for at, digit in zip(ordered(task, convention), heard(messages), strict=False):
-            known[at] = digit
-        solution = solve(known, shape) or solve(own, shape)
+            digits[at] = digit
+        solution = solve(digits, shape) or solve(own, shape)
         return [solution[0][at] for at in blank_cells(task)]
 
 
@@ -187,16 +187,16 @@ class MazeExperts(ListeningExperts):
         if convention not in LEADERS:
             raise ValueError(f"convention {convention!r}: expected one of {LEADERS}")
         leader = self._leader(convention)
-        spoken = sum(one.role == "assistant" for one in messages)
+        spoken = sum(message.role == "assistant" for message in messages)
         if spoken % (self.talk + 1) < self.talk:
             if agent != leader:
                 return self._part(task, agent, leader)
             return LEAD if convention == LEADERS[0] else self._way(task, agent, messages)
         if agent == leader:
-            return answer(self._found(task, agent, messages))
+            return answer(self._shortest(task, agent, messages))
         heard = statements_in(messages).get(leader, [""])[-1]
-        found = SAID.search(heard)
-        moves = found[1].replace(" ", "") if found else read_moves(heard)
+        match = SAID.search(heard)
+        moves = match[1].replace(" ", "") if match else read_moves(heard)
         return WAIT if moves is None else answer(moves)
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
@@ -222,22 +222,22 @@ class MazeExperts(ListeningExperts):
         return PART.format(leader=leader, lines=" ".join(lines))
 
     def _way(self, task: Task, agent: str, messages: Sequence[Message]) -> str:
-        return WAY.format(moves=" ".join(self._found(task, agent, messages)))
+        return WAY.format(moves=" ".join(self._shortest(task, agent, messages)))
 
-    def _found(self, task: Task, agent: str, messages: Sequence[Message]) -> str:
+    def _shortest(self, task: Task, agent: str, messages: Sequence[Message]) -> str:
         """A shortest way on all that was seen and heard; hidden cells pass for free."""
         cells = list(self._seen(task, agent))
         for texts in statements_in(messages).values():
             for text in texts:
                 part = TOLD.search(text)
-                said = part[1].replace(" ", "") if part else ""
-                if len(said) == len(cells):
-                    known = {at: one for at, one in enumerate(said) if one != HIDDEN}
-                    cells = [known.get(at, one) for at, one in enumerate(cells)]
-        walls = {at: WALL for at, one in enumerate(cells) if one == WALL}
+                letters = part[1].replace(" ", "") if part else ""
+                if len(letters) == len(cells):
+                    marks = {at: cell for at, cell in enumerate(letters) if cell != HIDDEN}
+                    cells = [marks.get(at, cell) for at, cell in enumerate(cells)]
+        walls = {at: WALL for at, cell in enumerate(cells) if cell == WALL}
         place, goal = standing(task, messages), task.data["goal"]
-        for known in (walls, {}):
-            way = shortest_way(marked(FREE * len(cells), known), place, goal)
+        for marks in (walls, {}):
+            way = shortest_way(marked(FREE * len(cells), marks), place, goal)
             if way:
                 return way
         return ""
@@ -248,10 +248,10 @@ def last_told(messages: Sequence[Message], beginning: str) -> str:
 
     What the seat said itself does not count.
     """
-    told = [message.content for message in messages if message.role == "user"]
-    lines = [line for content in told for line in content.split("\n")]
-    found = [line for line in lines if line.startswith(beginning)]
-    return found[-1].removeprefix(beginning) if found else ""
+    contents = [message.content for message in messages if message.role == "user"]
+    lines = [line for content in contents for line in content.split("\n")]
+    matches = [line for line in lines if line.startswith(beginning)]
+    return matches[-1].removeprefix(beginning) if matches else ""
 
 
 def transposed(cells: str) -> str:

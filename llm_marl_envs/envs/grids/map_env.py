@@ -68,15 +68,15 @@ class MapEnv(GridEnv, Generic[State]):
         """As `GridEnv.form`."""
         return self.answers
 
-    def news(self, told: str, missed: str) -> dict[str, str]:
+    def news(self, text: str, missed: str) -> dict[str, str]:
         """What each seat is told where the episode goes on.
 
         Args:
-            told: where everything stands. Of a divided task the planner alone is told: a tool that
+            text: where everything stands. Of a divided task the planner alone is told: a tool that
                 knew it could send the planner from place to place.
             missed: that it is not solved.
         """
-        heard = {PLANNER: told, TOOL: missed if self.divided else told}
+        heard = {PLANNER: text, TOOL: missed if self.divided else text}
         if self.tool == "python" and not self.divided:
             heard[TOOL] += f"\n{READS}"
         return heard

@@ -85,10 +85,10 @@ class MapSource(IndexedSource):
 @lru_cache(maxsize=4096)
 def drawn(level: str, split: str, least: int, number: int) -> list[dict[str, Any]]:
     """A map of a split with each of its pairs of a start and a goal."""
-    known = BEYOND[level]
+    settings = BEYOND[level]
     rng = random.Random(hash_of(f"map/{level}/{split}/{least}/{number}"))
     while True:
-        cells = draw_map(known.size, known.walls, rng)
+        cells = draw_map(settings.size, settings.walls, rng)
         if split not in ("ood", split_of(cells)):
             continue
         far = [
@@ -141,14 +141,14 @@ def square_map(row: Mapping[str, Any], letters: str) -> str:
     Raises:
         ValueError: no square of these letters.
     """
-    given: Any = row.get("map")
-    lines = given.split("\n") if isinstance(given, str) else given
-    square = isinstance(lines, (list, tuple)) and all(isinstance(one, str) for one in lines)
+    entry: Any = row.get("map")
+    lines = entry.split("\n") if isinstance(entry, str) else entry
+    square = isinstance(lines, (list, tuple)) and all(isinstance(line, str) for line in lines)
     text = "".join(lines) if square else ""
-    whole = square and len(lines) in SIZES and all(len(one) == len(lines) for one in lines)
+    whole = square and len(lines) in SIZES and all(len(line) == len(lines) for line in lines)
     if not whole or set(text) - set(letters):
         raise ValueError(
-            f"map={given!r:.100}: expected 3 to 20 lines, each with as many characters as there "
+            f"map={entry!r:.100}: expected 3 to 20 lines, each with as many characters as there "
             f"are lines, of {' '.join(letters)}"
         )
     return text

@@ -47,8 +47,8 @@ def read_moves(text: str) -> str | None:
 
 def neighbour(cells: str, place: int, move: str) -> int | None:
     """Where a move leads; None where a wall or the edge is in the way."""
-    there = ahead_of(size_of(cells))[place][move]
-    return there if there is not None and cells[there] == FREE else None
+    following = ahead_of(size_of(cells))[place][move]
+    return following if following is not None and cells[following] == FREE else None
 
 
 @cache
@@ -84,15 +84,15 @@ def walk(cells: str, place: int, moves: Sequence[str]) -> list[int]:
 def distances(cells: str, goal: int) -> dict[int, int]:
     """Place -> moves of a shortest way to the goal, of the places from which there is a way."""
     ahead = ahead_of(size_of(cells))
-    found = {goal: 0} if cells[goal] == FREE else {}
-    queue = deque(found)
+    lengths = {goal: 0} if cells[goal] == FREE else {}
+    queue = deque(lengths)
     while queue:
         place = queue.popleft()
         for following in ahead[place].values():  # a way there is a way back
-            if following is not None and following not in found and cells[following] == FREE:
-                found[following] = found[place] + 1
+            if following is not None and following not in lengths and cells[following] == FREE:
+                lengths[following] = lengths[place] + 1
                 queue.append(following)
-    return found
+    return lengths
 
 
 def shortest_way(cells: str, place: int, goal: int) -> str | None:
@@ -147,8 +147,8 @@ def expected_random(
     for _ in range(turns):
         after: dict[State, float] = {}
         for (state, share), move in product(chance.items(), MOVES):
-            there = state if score(state) == 1 else step(state, move)
-            after[there] = after.get(there, 0.0) + share / len(MOVES)
+            following = state if score(state) == 1 else step(state, move)
+            after[following] = after.get(following, 0.0) + share / len(MOVES)
         chance = after
     return sum(share * score(state) for state, share in chance.items())
 
@@ -156,12 +156,12 @@ def expected_random(
 def canonical(cells: str) -> str:
     """The least of the eight maps that are this one, turned or mirrored."""
     size = size_of(cells)
-    found, now = [], cells
+    images, now = [], cells
     for _ in range(4):
         now = "".join(now[(size - 1 - at % size) * size + at // size] for at in range(len(now)))
         mirrored = "".join(now[at // size * size + size - 1 - at % size] for at in range(len(now)))
-        found += [now, mirrored]
-    return min(found)
+        images += [now, mirrored]
+    return min(images)
 
 
 def draw_map(size: int, walls: float, rng: random.Random) -> str:

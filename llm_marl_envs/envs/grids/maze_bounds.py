@@ -35,7 +35,7 @@ def alone_on(level: Level, split: str, number: int) -> Found:
         alike: dict[str, list[str]] = defaultdict(list)
         for data in board:
             alike[view(data, seat)].append(data["map"])
-        walks = [best_walk(some, board[0]["start"], board[0]["goal"]) for some in alike.values()]
+        walks = [best_walk(mazes, board[0]["start"], board[0]["goal"]) for mazes in alike.values()]
         best = max(best, (sum(score for score, _ in walks), min(moves for _, moves in walks)))
     return best[0] / len(board), -best[1]
 
@@ -77,25 +77,25 @@ class _Search:
         lefts = [distances(cells, goal) for cells in mazes]
         self.scores = [{at: score(left, start, at) for at in left} for left in lefts]
         self.near = [_near(at, size) for at in range(size**2)]
-        self.known: dict[tuple[int, frozenset[int]], Found] = {}
+        self.memo: dict[tuple[int, frozenset[int]], Found] = {}
 
     def best(self, place: int, left: frozenset[int]) -> Found:
         """The best walk from here on, over the mazes that are left."""
-        if (place, left) in self.known:
-            return self.known[place, left]
-        if len(self.known) == MOST_STATES:
+        if (place, left) in self.memo:
+            return self.memo[place, left]
+        if len(self.memo) == MOST_STATES:
             raise ValueError(f"more than {MOST_STATES} states to search for the best lone walker")
         moves, ways = self._open(place, left)
         best = max((self._sum(at, left), -far) for at, far in moves.items())
         if self.goal in moves:
             best = (float(len(left)), -moves[self.goal])
         bounded = [(self._sum(at, left - on) + len(on), at, to, on) for at, to, on in ways]
-        for most, at, to, on in sorted(bounded, key=lambda one: one[:3], reverse=True):
+        for most, at, to, on in sorted(bounded, key=lambda bound: bound[:3], reverse=True):
             if most <= best[0]:
                 break
             more, walked = self.best(to, on)
             best = max(best, (round(most - len(on) + more, 9), walked - moves[at] - 1))
-        self.known[place, left] = best
+        self.memo[place, left] = best
         return best
 
     def _open(
@@ -115,7 +115,7 @@ class _Search:
         return moves, ways
 
     def _sum(self, place: int, mazes: frozenset[int]) -> float:
-        return round(sum(self.scores[one][place] for one in mazes), 9)
+        return round(sum(self.scores[maze][place] for maze in mazes), 9)
 
 
 def _near(place: int, size: int) -> list[int]:

@@ -87,14 +87,14 @@ class MazeOptions(Options):
     shared: float = Field(default=0.0, ge=0, le=0.5, description="share of the cells that all see")
 
 
-def level_of_maze(given: Mapping[str, Any]) -> Level:
+def level_of_maze(options: Mapping[str, Any]) -> Level:
     """The level of the argument `maze`.
 
     Raises:
         ValueError: an unknown name, a value out of range, or too many walkers for the maze.
         TypeError: a value of another type.
     """
-    maze = MazeOptions(**given)
+    maze = MazeOptions(**options)
     least = maze.size + 1 if maze.distance is None else maze.distance
     check_whole("maze, distance", least, 1, 2 * maze.size - 2)
     level = Level(maze.size, float(maze.walls), least, maze.walkers, float(maze.shared))
@@ -117,23 +117,23 @@ def drawn(level: Level, split: str, number: int) -> list[dict[str, Any]]:
         ValueError: there seem to be no such mazes.
     """
     rng = random.Random(hash_of(f"maze/{level}/{split}/{number}"))
-    known = _beyond(level, split)
+    settings = _beyond(level, split)
     for _ in range(BOARDS):
-        start, goal = rng.choice(_ends(known.size, known.least))
-        seen = dealt(known, start, goal, rng)
+        start, goal = rng.choice(_ends(settings.size, settings.least))
+        seen = dealt(settings, start, goal, rng)
         counts = {
-            owner: sum(rng.random() < known.walls for _ in range(seen.count(owner)))
+            owner: sum(rng.random() < settings.walls for _ in range(seen.count(owner)))
             for owner in sorted(set(seen) - {START, GOAL})
         }
         ends = canonical(marked(FREE * len(seen), {start: START, goal: GOAL}))
         if split not in ("ood", split_of_row({}, f"maze/{ends}/{sum(counts.values())}")):
             continue
-        found = _combined(known, seen, counts, rng)
-        if len(found) < PAIRS:
+        mazes = _combined(settings, seen, counts, rng)
+        if len(mazes) < PAIRS:
             continue
         shared = {"start": start, "goal": goal, "seen": seen, "board": number}
-        board = [{"map": cells, **shared} for cells in found]
-        if all(sure(board, seat) <= MOST_SURE for seat in range(known.walkers)):
+        board = [{"map": cells, **shared} for cells in mazes]
+        if all(sure(board, seat) <= MOST_SURE for seat in range(settings.walkers)):
             return board
     raise ValueError(
         f"maze, size={level.size}, walls={level.walls:g}, distance={level.least}, "
@@ -153,8 +153,8 @@ def sure(board: Sequence[Mapping[str, Any]], seat: int) -> float:
         free[seen] = free.get(seen, here) & here
         counts[seen] = counts.get(seen, 0) + 1
     start, goal, size = board[0]["start"], board[0]["goal"], size_of(board[0]["map"])
-    known = [count for seen, count in counts.items() if way_length(size, free[seen], start, goal)]
-    return sum(known) / len(board)
+    certain = [count for seen, count in counts.items() if way_length(size, free[seen], start, goal)]
+    return sum(certain) / len(board)
 
 
 def dealt(level: Level, start: int, goal: int, rng: random.Random) -> str:
@@ -173,9 +173,9 @@ def view(data: Mapping[str, Any], seat: int | None) -> str:
     whole = marked(data["map"], ends)
     if seat is None:
         return whole
-    known = (SEATS[seat], ALL, START, GOAL)
+    owners = (SEATS[seat], ALL, START, GOAL)
     return "".join(
-        cell if owner in known else HIDDEN for cell, owner in zip(whole, data["seen"], strict=True)
+        cell if owner in owners else HIDDEN for cell, owner in zip(whole, data["seen"], strict=True)
     )
 
 
@@ -239,7 +239,7 @@ def _combined(level: Level, seen: str, counts: Mapping[str, int], rng: random.Ra
 
 def _parts(bits: Sequence[int], seen: str, owner: str, walls: int, rng: random.Random) -> list[int]:
     """The walls of an owner, as bits, in each of its parts; what all see has one part."""
-    cells = [at for at, one in enumerate(seen) if one == owner]
+    cells = [at for at, letter in enumerate(seen) if letter == owner]
     several = 1 if owner == ALL else PARTS
     drawn = sorted({tuple(sorted(rng.sample(cells, walls))) for _ in range(several)})
     return [sum(bits[at] for at in part) for part in drawn]

@@ -196,12 +196,12 @@ class PlanPathEnv(MapEnv[int]):
     Options = PlanPathOptions
     asks, hidden, answers = RULES, HIDDEN, FORM
 
-    def __init__(self, **given: Any) -> None:
-        options = PlanPathOptions(**given)
-        known = LEVELS[options.level]
-        least = known.least if options.distance is None else options.distance
-        check_whole("distance", least, 1, known.most)
-        source = options.opened(lambda one: procedural(options.level, one, least), task_of_row)
+    def __init__(self, **arguments: Any) -> None:
+        options = PlanPathOptions(**arguments)
+        level = LEVELS[options.level]
+        least = level.least if options.distance is None else options.distance
+        check_whole("distance", least, 1, level.most)
+        source = options.opened(lambda split: procedural(options.level, split, least), task_of_row)
         super().__init__(
             options,
             source=source,

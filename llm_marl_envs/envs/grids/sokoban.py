@@ -201,12 +201,12 @@ class SokobanEnv(MapEnv[Position]):
     Options = SokobanOptions
     asks, hidden, answers = RULES, HIDDEN, FORM
 
-    def __init__(self, **given: Any) -> None:
-        options = SokobanOptions(**given)
-        known = LEVELS[options.level]
-        count = known.boxes if options.boxes is None else options.boxes
-        check_whole("boxes", count, 1, known.most_boxes)
-        source = options.opened(lambda one: procedural(options.level, one, count), task_of_row)
+    def __init__(self, **arguments: Any) -> None:
+        options = SokobanOptions(**arguments)
+        level = LEVELS[options.level]
+        count = level.boxes if options.boxes is None else options.boxes
+        check_whole("boxes", count, 1, level.most_boxes)
+        source = options.opened(lambda split: procedural(options.level, split, count), task_of_row)
         super().__init__(
             options,
             source=source,
@@ -248,7 +248,7 @@ class SokobanEnv(MapEnv[Position]):
         positions = played(cells, self._trail[-1], moves or "")
         self._trail += positions[1:]
         now, done = positions[-1], len(positions) - 1
-        news = [self._told(now)]
+        news = [self._standing(now)]
         if moves is None:
             news.append(UNREAD)
         elif done < len(moves):
@@ -261,7 +261,7 @@ class SokobanEnv(MapEnv[Position]):
         terms = score_terms(cells, targets, start_of(self.task), now)
         return Judged(terms, now.boxes == targets, moves is not None, heard, facts)
 
-    def _told(self, position: Position) -> str:
+    def _standing(self, position: Position) -> str:
         """A position in words."""
         size = size_of(self.task.data["map"])
         boxes = " and ".join(named(box, size) for box in position.boxes)

@@ -197,12 +197,12 @@ class SudokuEnv(GridEnv):
     metadata: ClassVar[dict[str, Any]] = described("sudoku-v0")
     Options = SudokuOptions
 
-    def __init__(self, **given: Any) -> None:
-        options = SudokuOptions(**given)
-        known = LEVELS[options.level]
-        blanks = known.blanks if options.blanks is None else options.blanks
-        check_whole("blanks", blanks, known.fewest, known.most)
-        source = options.opened(lambda one: procedural(options.level, one, blanks), task_of_row)
+    def __init__(self, **arguments: Any) -> None:
+        options = SudokuOptions(**arguments)
+        level = LEVELS[options.level]
+        blanks = level.blanks if options.blanks is None else options.blanks
+        check_whole("blanks", blanks, level.fewest, level.most)
+        source = options.opened(lambda split: procedural(options.level, split, blanks), task_of_row)
         super().__init__(
             options,
             source=source,
@@ -234,8 +234,8 @@ class SudokuEnv(GridEnv):
         """The grid in lines; dots for empty cells, question marks for the other's givens."""
         own = seen_by(task, SEATS.index(agent) if self.divided else None)
         texts = [
-            str(digit) if digit else "?" if given else "."
-            for digit, given in zip(own, puzzle_of(task), strict=True)
+            str(digit) if digit else "?" if filled else "."
+            for digit, filled in zip(own, puzzle_of(task), strict=True)
         ]
         size = task.data["size"]
         return "\n".join(" ".join(texts[at : at + size]) for at in range(0, size**2, size))
@@ -244,7 +244,7 @@ class SudokuEnv(GridEnv):
     def begin_episode(self) -> None:
         """No answer yet."""
         super().begin_episode()
-        self._found: Grid | None = None
+        self._digits: Grid | None = None
 
     def judge(self, action: str) -> Judged:
         """As `GridEnv.judge`.
@@ -253,29 +253,29 @@ class SudokuEnv(GridEnv):
         a given.
         """
         shape, blanks = shape_of(self.task), blank_cells(self.task)
-        found = read_digits(action, blanks, shape.size)
-        self._found = found
+        digits = read_digits(action, blanks, shape.size)
+        self._digits = digits
         right = [self.task.data["solution"][at] for at in blanks]
-        terms = score_terms(found or [0] * len(blanks), right)
-        if found is None:
+        terms = score_terms(digits or [0] * len(blanks), right)
+        if digits is None:
             news = UNREAD.format(blanks=len(blanks), cells=shape.size**2)
         else:
             seen = [0] * shape.size**2 if self.divided else list(puzzle_of(self.task))
-            for at, digit in zip(blanks, found, strict=True):
+            for at, digit in zip(blanks, digits, strict=True):
                 seen[at] = digit
             units = repeats(seen, shape)
             news = REPEATS.format(units=", ".join(units)) if units else UNSOLVED
-        return Judged(terms, found == tuple(right), found is not None, dict.fromkeys(SEATS, news))
+        return Judged(terms, digits == tuple(right), digits is not None, dict.fromkeys(SEATS, news))
 
     def picture(self) -> str:
         """The grid: givens in the colour of who sees them, the last answer's digits by right."""
         data, shape = self.task.data, shape_of(self.task)
-        told = dict(zip(blank_cells(self.task), self._found or (), strict=False))
+        shown = dict(zip(blank_cells(self.task), self._digits or (), strict=False))
         texts, colours = [], []
         for at, (owner, digit) in enumerate(zip(data["owners"], data["solution"], strict=True)):
             if at in blank_cells(self.task):
-                texts.append(str(told.get(at) or ""))
-                colours.append(OPEN if at not in told else RIGHT if told[at] == digit else WRONG)
+                texts.append(str(shown.get(at) or ""))
+                colours.append(OPEN if at not in shown else RIGHT if shown[at] == digit else WRONG)
             else:
                 texts.append(str(digit))
                 colours.append(COLOURS[owner if self.divided else BOTH])

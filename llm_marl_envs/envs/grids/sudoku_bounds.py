@@ -70,19 +70,19 @@ def _seat_alone(split: str, blanks: int, turns: int, seat: int) -> Alone:
     for task in procedural("4x4", split, blanks):
         digits = tuple(task.data["solution"][at] for at in blank_cells(task))
         candidates[view_of(task, seat)].append(digits)
-    values = {view: expected_alone(found, turns) for view, found in candidates.items()}
-    total = sum(len(found) for found in candidates.values())
-    mean = sum(values[view] * len(found) for view, found in candidates.items()) / total
+    values = {view: expected_alone(grids, turns) for view, grids in candidates.items()}
+    total = sum(len(grids) for grids in candidates.values())
+    mean = sum(values[view] * len(grids) for view, grids in candidates.items()) / total
     return Alone(seat, mean, values)
 
 
-def score_terms(found: Sequence[int], right: Sequence[int]) -> dict[str, float]:
+def score_terms(digits: Sequence[int], right: Sequence[int]) -> dict[str, float]:
     """The score of an answer, in parts that sum to at most 1; both are digits of the empty cells.
 
     Raises:
         ValueError: as many digits as cells are needed.
     """
-    hits = sum(a == b for a, b in zip(found, right, strict=True))
+    hits = sum(a == b for a, b in zip(digits, right, strict=True))
     return {"cells": CELLS * hits / len(right), "solved": SOLVED * (hits == len(right))}
 
 
@@ -99,7 +99,7 @@ def expected_alone(candidates: Sequence[Grid], turns: int) -> float:
         return 1.0
     best = 0.0
     for offered in combinations(range(n), turns - 1):
-        rest = [one for at, one in enumerate(candidates) if at not in offered]
+        rest = [grid for at, grid in enumerate(candidates) if at not in offered]
         best = max(best, turns - 1 + _last(rest))
     return best / n
 
@@ -109,7 +109,7 @@ def _last(candidates: Sequence[Grid]) -> float:
     counts = [Counter(digits) for digits in zip(*candidates, strict=True)]
     common = sum(max(count.values()) for count in counts)
     whole = max(
-        sum(count[digit] for count, digit in zip(counts, one, strict=True)) for one in candidates
+        sum(count[digit] for count, digit in zip(counts, grid, strict=True)) for grid in candidates
     )
     return max(CELLS * common / len(counts), CELLS * whole / len(counts) + SOLVED)
 

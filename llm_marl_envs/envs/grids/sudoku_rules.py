@@ -86,9 +86,9 @@ def solve(
     for digit, own in zip(puzzle, units, strict=True):
         for unit in own:
             used[unit] |= 1 << digit
-    grid, found = list(puzzle), []
-    _descend(grid, units, used, most, rng, found)
-    return found
+    grid, solutions = list(puzzle), []
+    _descend(grid, units, used, most, rng, solutions)
+    return solutions
 
 
 def _descend(
@@ -97,7 +97,7 @@ def _descend(
     used: list[int],
     most: int,
     rng: random.Random | None,
-    found: list[Grid],
+    solutions: list[Grid],
 ) -> None:
     """Fill the empty cell with the fewest digits left, each in turn; collect full grids."""
     size = len(used) // 3
@@ -109,7 +109,7 @@ def _descend(
             if open_.bit_count() < fewest:
                 fewest, cell, free = open_.bit_count(), at, open_
     if cell < 0:
-        found.append(tuple(grid))
+        solutions.append(tuple(grid))
         return
     digits = [digit for digit in range(1, size + 1) if free >> digit & 1]
     if rng:
@@ -118,11 +118,11 @@ def _descend(
         grid[cell] = digit
         for unit in units[cell]:
             used[unit] ^= 1 << digit
-        _descend(grid, units, used, most, rng, found)
+        _descend(grid, units, used, most, rng, solutions)
         for unit in units[cell]:
             used[unit] ^= 1 << digit
         grid[cell] = 0
-        if len(found) >= most:
+        if len(solutions) >= most:
             return
 
 
@@ -137,7 +137,7 @@ def all_grids(shape: Shape) -> tuple[Grid, ...]:
     return tuple(solve((0,) * shape.size**2, shape, most=10**6))
 
 
-def symmetry_class(given: Sequence[bool], shape: Shape) -> int:
+def symmetry_class(filled: Sequence[bool], shape: Shape) -> int:
     """A number that is the same for all puzzles that are one up to symmetry.
 
     It looks at which cells are given, and at no digit, so relabelled puzzles agree. Rows may change
@@ -148,13 +148,13 @@ def symmetry_class(given: Sequence[bool], shape: Shape) -> int:
     """
     size, height, width = shape.size, shape.height, shape.width
     units = units_of(shape)
-    cells = [int(one) for one in given]
+    cells = [int(cell) for cell in filled]
     for _ in range(ROUNDS):
         members: list[list[int]] = [[] for _ in range(3 * size)]
         for colour, own in zip(cells, units, strict=True):
             for unit in own:
                 members[unit].append(colour)
-        lines = [_mixed(sorted(one)) for one in members]
+        lines = [_mixed(sorted(colours)) for colours in members]
         rows = _with_neighbours(lines[:size], height)
         columns = _with_neighbours(lines[size : 2 * size], width)
         boxes = lines[2 * size :]
@@ -170,11 +170,11 @@ def _with_neighbours(colours: Sequence[int], together: int) -> list[int]:
     return [
         _mixed(
             [
-                one,
+                colour,
                 *sorted(colours[at // together * together : at // together * together + together]),
             ]
         )
-        for at, one in enumerate(colours)
+        for at, colour in enumerate(colours)
     ]
 
 

@@ -103,8 +103,8 @@ def _task(task_id: str, split: str, solution: Sequence[int], owners: Sequence[in
 def split_of(blanks: Sequence[int], shape: Shape) -> str:
     """The split, ood aside, of the puzzles with these empty cells and of all symmetric ones."""
     empty = frozenset(blanks)
-    given = [at not in empty for at in range(shape.size**2)]
-    return split_of_row({}, f"sudoku/{shape.size}/{symmetry_class(given, shape)}")
+    filled = [at not in empty for at in range(shape.size**2)]
+    return split_of_row({}, f"sudoku/{shape.size}/{symmetry_class(filled, shape)}")
 
 
 # -- size 4: all ----------------------------------------------------------------------------------
@@ -145,27 +145,27 @@ def _layouts(split: str, blanks: int) -> Iterator[tuple[Grid, tuple[int, ...]]]:
         empty = tuple(sorted(rng.sample(range(16), blanks)))
         if empty in seen or split_of(empty, shape) != split:
             continue
-        given = [at for at in range(16) if at not in empty]
-        shown = [tuple(grid[at] for at in given) for grid in grids]
+        givens = [at for at in range(16) if at not in empty]
+        shown = [tuple(grid[at] for at in givens) for grid in grids]
         count = Counter(shown)
-        proper = tuple(at for at, one in enumerate(shown) if count[one] == 1)
+        proper = tuple(at for at, digits in enumerate(shown) if count[digits] == 1)
         if len(proper) >= len(grids) // 4:
             seen.add(empty)
-            divisions = [_divided(given, 16, rng) for _ in range(DIVISIONS)]
-            yield min(divisions, key=lambda owners: _told(owners, proper)), proper
+            divisions = [_divided(givens, 16, rng) for _ in range(DIVISIONS)]
+            yield min(divisions, key=lambda owners: _views(owners, proper)), proper
 
 
-def _told(owners: Sequence[int], proper: Sequence[int]) -> int:
+def _views(owners: Sequence[int], proper: Sequence[int]) -> int:
     """How many views the better seat tells apart."""
     grids = all_grids(SHAPES[4])
     own = [[at for at, owner in enumerate(owners) if owner == seat] for seat in SEATS]
     return max(len({tuple(grids[g][at] for at in cells) for g in proper}) for cells in own)
 
 
-def _divided(given: Sequence[int], cells: int, rng: random.Random) -> Grid:
+def _divided(givens: Sequence[int], cells: int, rng: random.Random) -> Grid:
     """Owners: half of the givens each, at random."""
     owners = [EMPTY] * cells
-    for at, cell in enumerate(rng.sample(list(given), len(given))):
+    for at, cell in enumerate(rng.sample(list(givens), len(givens))):
         owners[cell] = SEATS[at % 2]
     return tuple(owners)
 
@@ -189,8 +189,8 @@ class DrawnSource(IndexedSource):
             solution = solve((0,) * size**2, self.shape, rng=rng)[0]
             empty = _dug(solution, self.shape, self.blanks, rng)
             if empty and self.split in ("ood", split_of(empty, self.shape)):
-                given = [at for at in range(size**2) if at not in empty]
-                return _task(task_id, self.split, solution, _divided(given, size**2, rng))
+                givens = [at for at in range(size**2) if at not in empty]
+                return _task(task_id, self.split, solution, _divided(givens, size**2, rng))
         raise AssertionError(f"no puzzle of size {size} with {self.blanks} empty cells")
 
 
@@ -228,23 +228,23 @@ def task_of_row(row: Mapping[str, Any]) -> Task:
     Raises:
         ValueError: no such lines, another size than 4, 6, 9 or 12, or not exactly one solution.
     """
-    given: Any = row.get("puzzle")
-    lines = given.split("\n") if isinstance(given, str) else given
+    entry: Any = row.get("puzzle")
+    lines = entry.split("\n") if isinstance(entry, str) else entry
     try:
-        cells = [0 if one == "." else int(one) for line in lines for one in line.split()]
+        cells = [0 if mark == "." else int(mark) for line in lines for mark in line.split()]
         size = len(lines)
-        fits = size in SHAPES and len(cells) == size**2 and all(0 <= one <= size for one in cells)
+        fits = size in SHAPES and len(cells) == size**2 and all(0 <= cell <= size for cell in cells)
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"puzzle={given!r:.100}: {error}") from error
+        raise ValueError(f"puzzle={entry!r:.100}: {error}") from error
     if not fits or 0 not in cells:
         raise ValueError(
-            f"puzzle={given!r:.100}: expected {[*SHAPES]} lines of as many digits or dots, at "
+            f"puzzle={entry!r:.100}: expected {[*SHAPES]} lines of as many digits or dots, at "
             "least one dot"
         )
-    found = solve(cells, SHAPES[size], most=2)
-    if len(found) != 1:
+    solutions = solve(cells, SHAPES[size], most=2)
+    if len(solutions) != 1:
         raise ValueError(
-            f"puzzle={given!r:.100}: {('no', '', 'more than one')[len(found)]} solution"
+            f"puzzle={entry!r:.100}: {('no', '', 'more than one')[len(solutions)]} solution"
         )
     key = " ".join(map(str, cells))
     owners = [BOTH if digit else EMPTY for digit in cells]
@@ -253,6 +253,6 @@ def task_of_row(row: Mapping[str, Any]) -> Task:
     return _task(
         str(row.get("id") or f"row-{hash_of(key):016x}"),
         split_of_row({"split": split}, key),
-        found[0],
+        solutions[0],
         owners,
     )

@@ -64,10 +64,10 @@ def read_line(text: str) -> str | None:
 def value_of(answer: str) -> Fraction | None:
     """The number that an answer is, exactly: `-3`, `2.5`, `5/2`; None for any other text."""
     bare = answer.strip()
-    found = FRACTION.fullmatch(bare)
-    if found is None:
+    match = FRACTION.fullmatch(bare)
+    if match is None:
         return number_of(bare)
-    return Fraction(int(found[1]), int(found[2])) if int(found[2]) else None
+    return Fraction(int(match[1]), int(match[2])) if int(match[2]) else None
 
 
 def same_value(answer: str, right: str) -> bool:
@@ -83,8 +83,8 @@ def approves(text: str) -> bool:
 
     Thinking is left out; a quoted line is no verdict.
     """
-    found = [VERDICT.fullmatch(line.strip()) for line in lines_of(answer_of(text))]
-    verdicts = [one[1].lower() for one in found if one]
+    matches = [VERDICT.fullmatch(line.strip()) for line in lines_of(answer_of(text))]
+    verdicts = [match[1].lower() for match in matches if match]
     return verdicts == ["right"]
 
 

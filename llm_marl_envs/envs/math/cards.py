@@ -148,7 +148,7 @@ class Alone:
 
 def alone(dealt: Iterable[Deal], asked: Sequence[Asked]) -> Alone:
     """`Alone` over all pairs of a deal and a question, each as likely."""
-    table = [[one.answer(deal) for one in asked] for deal in dealt]
+    table = [[question.answer(deal) for question in asked] for deal in dealt]
     answers = {answer for row in table for answer in row}
     return Alone(
         random=1 / len(answers),

@@ -55,8 +55,8 @@ class CardExperts(ListeningExperts):
         if not self.divided or agent not in TELLERS:
             return None
         deal = cards_of(task).deal
-        found = [order for order in ORDERS if told(deal, order) == action.strip()]
-        return found[0] if len(found) == 1 else None
+        orders = [order for order in ORDERS if told(deal, order) == action.strip()]
+        return orders[0] if len(orders) == 1 else None
 
 
 def told(deal: Deal, order: str) -> str:
@@ -87,7 +87,7 @@ def _direct(task: Task, agent: str, heard: Sequence[str]) -> str:
         right = cards.asked.answer(cards.deal)
     else:
         right = question_of(task).answer
-    said = read_line(heard[-1]) if heard else None
-    if agent == VERIFIER and said is not None and same_value(said, str(right)):
+    answer = read_line(heard[-1]) if heard else None
+    if agent == VERIFIER and answer is not None and same_value(answer, str(right)):
         return APPROVAL
     return answer_line(right)

@@ -44,16 +44,16 @@ def _differ(ours: Any, theirs: Any) -> bool:
     """
     sympy: Any = import_module("sympy")
 
-    if not all(isinstance(one, sympy.Expr) for one in (ours, theirs)):
+    if not all(isinstance(formula, sympy.Expr) for formula in (ours, theirs)):
         return False
-    if any(one.has(sympy.UnevaluatedExpr) for one in (ours, theirs)):
+    if any(formula.has(sympy.UnevaluatedExpr) for formula in (ours, theirs)):
         return False  # `50\\%` is 50 to the library, and a half
-    if any(one.is_Symbol and len(one.name) > 1 for one in (ours, theirs)):
+    if any(formula.is_Symbol and len(formula.name) > 1 for formula in (ours, theirs)):
         return False  # a word, which the library compares with a product of letters
     letters = sorted(ours.free_symbols | theirs.free_symbols, key=str)
     numbers = {letter: sympy.Float(1.2345 + n / 7) for n, letter in enumerate(letters)}
-    first, second = (one.evalf(subs=numbers) for one in (ours, theirs))
-    if not all(one.is_number and one.is_finite for one in (first, second)):
+    first, second = (formula.evalf(subs=numbers) for formula in (ours, theirs))
+    if not all(formula.is_number and formula.is_finite for formula in (first, second)):
         return False
     return bool(abs(first - second) > NEAR * (1 + abs(second)))
 
@@ -83,11 +83,11 @@ def main() -> None:
         asked = json.loads(line)
         _limit_time(CPU_S)
         try:
-            found = _same(asked["right"], asked["answer"])
+            same = _same(asked["right"], asked["answer"])
         except Exception:  # noqa: BLE001 - whatever a text does to the library, it is wrong
-            found = False
+            same = False
         _limit_time(0)
-        print("true" if found else "false", flush=True)
+        print("true" if same else "false", flush=True)
 
 
 if __name__ == "__main__":

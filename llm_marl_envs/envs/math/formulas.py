@@ -51,16 +51,16 @@ class Comparer:
             RuntimeError: the process did not begin, or did not answer within a minute.
         """
         with self._lock:
-            said = ""
+            line = ""
             try:
                 process = self._process or self._begin()
                 with suppress(BrokenPipeError):  # it has ended: there is no line either
                     _send(process, {"right": right, "answer": answer})
-                said = _line(process, ANSWER_S)
+                line = _line(process, ANSWER_S)
             finally:
-                if not said:
+                if not line:
                     self._end()
-            return said.strip() == "true"
+            return line.strip() == "true"
 
     def close(self) -> None:
         """End the process, if there is one."""
@@ -77,10 +77,10 @@ class Comparer:
             encoding="utf-8",
         )
         self._process = process  # so that it is ended where it does not begin
-        said = _line(process, START_S).strip()
-        if said != "ready":
+        line = _line(process, START_S).strip()
+        if line != "ready":
             raise RuntimeError(
-                f"math-verify could not be loaded in a process: {said or 'it ended'}"
+                f"math-verify could not be loaded in a process: {line or 'it ended'}"
             )
         return process
 

@@ -211,8 +211,8 @@ class MathTeamEnv(TextAECEnv):
     Options = MathTeamOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = MathTeamOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = MathTeamOptions(**arguments)
         self.team = TEAMS[options.form]
         turns = self.team.turns if options.turns is None else options.turns
         check_whole("turns", turns, self.team.turns)
@@ -233,14 +233,14 @@ class MathTeamEnv(TextAECEnv):
     # -- texts ------------------------------------------------------------------------------------
     def brief(self, task: Task, agent: str) -> str:
         """The question or the cards, the role, and how to answer."""
-        lines = [*self._known(task, agent), ROLES[agent]]
+        lines = [*self._knowledge(task, agent), ROLES[agent]]
         if self.max_turns > 1:
             lines.append(AGAIN.format(answers=self.team.answers, turns=self.max_turns))
         if agent == self.team.answers:
             lines.append(FORM.format(what=NUMBER if of_cards(task) else FORMULA))
         return "\n".join(lines)
 
-    def _known(self, task: Task, agent: str) -> list[str]:
+    def _knowledge(self, task: Task, agent: str) -> list[str]:
         """What a seat is told of a task."""
         if not of_cards(task):
             return [f"Question: {question_of(task).text}"]
@@ -287,9 +287,9 @@ class MathTeamEnv(TextAECEnv):
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """Who acts second hears the first; with more turns both hear each other."""
         first, second = self.team.seats
-        there = self.max_turns - (first == self.team.answers)  # its last answer ends the episode
+        forth = self.max_turns - (first == self.team.answers)  # its last answer ends the episode
         back = self.max_turns - 1
-        return {second: {first: there}, **({first: {second: back}} if back else {})}
+        return {second: {first: forth}, **({first: {second: back}} if back else {})}
 
     def _judge(self, agent: str, action: str) -> float:
         """What an answer is paid."""
@@ -329,7 +329,7 @@ class MathTeamEnv(TextAECEnv):
             cards = cards_of(task)
             return same_value(answer, str(cards.asked.answer(cards.deal)))
         question = question_of(task)
-        return any(self._agrees(answer, one, question.text) for one in question.right)
+        return any(self._agrees(answer, right, question.text) for right in question.right)
 
     def _agrees(self, answer: str, right: str, question: str) -> bool:
         if same_answer(answer, right):
@@ -352,7 +352,7 @@ class MathTeamEnv(TextAECEnv):
         """The two prompts: a deal comes with many questions, and they with many deals."""
         if not self.divided:
             return ()
-        return tuple(told[-1].content for told in self.first_words(task).values())
+        return tuple(messages[-1].content for messages in self.first_words(task).values())
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of cards, over all tasks of the split.
@@ -364,9 +364,9 @@ class MathTeamEnv(TextAECEnv):
             raise ValueError(
                 f"task {task.id!r}: bounds are known for generated cards, not for rows"
             )
-        known = alone_in(task.split, task.data["level"])
-        solo = max(known.cards, known.question) if self.divided else 1.0
-        return Bounds(random=known.random, solo=solo, team=1.0)
+        alone = alone_in(task.split, task.data["level"])
+        solo = max(alone.cards, alone.question) if self.divided else 1.0
+        return Bounds(random=alone.random, solo=solo, team=1.0)
 
 
 @read_once
@@ -374,6 +374,6 @@ def _opened(tasks: Tasks, split: str, level: int) -> TaskSource:
     return open_tasks(
         tasks,
         split=split,
-        procedural=lambda one: card_tasks(one, level),
+        procedural=lambda split: card_tasks(split, level),
         from_row=math_task_of_row,
     )

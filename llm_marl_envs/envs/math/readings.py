@@ -112,9 +112,9 @@ def parts(term: Term) -> Iterator[Rest]:
         number = rest[1][0][0]
         yield "root", max(number, 1 / number) if number else number
     for inner in rest[1:]:
-        for one in inner if isinstance(inner, tuple) else ():
-            if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Fraction):
-                yield from parts(one)
+        for part in inner if isinstance(inner, tuple) else ():
+            if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], Fraction):
+                yield from parts(part)
 
 
 def times(terms: Sequence[Term]) -> tuple[Term, int]:
@@ -140,7 +140,7 @@ def times(terms: Sequence[Term]) -> tuple[Term, int]:
         return (coefficient, None), joined
     if len(made) == 1:
         return (coefficient, made[0]), joined
-    return (coefficient, ("mul", tuple(sorted(((ONE, one) for one in made), key=repr)))), joined
+    return (coefficient, ("mul", tuple(sorted(((ONE, rest) for rest in made), key=repr)))), joined
 
 
 def _factors(rest: Rest) -> list[Rest]:
@@ -159,14 +159,14 @@ def _power(base: Term, power: Term) -> Rest:
 
 def plus(terms: Sequence[Term]) -> tuple[Term, int]:
     """A sum, and how many of its terms go together with others."""
-    found: dict[Rest, Fraction] = {}
+    sums: dict[Rest, Fraction] = {}
     joined = 0
     for coefficient, rest in terms:
         flat = rest[1] if rest is not None and rest[0] == "add" else ((ONE, rest),)
         for inner, part in flat:
-            joined += part in found
-            found[part] = found.get(part, Fraction(0)) + coefficient * inner
-    kept = sorted(((c, rest) for rest, c in found.items() if c), key=lambda one: repr(one[1]))
+            joined += part in sums
+            sums[part] = sums.get(part, Fraction(0)) + coefficient * inner
+    kept = sorted(((c, rest) for rest, c in sums.items() if c), key=lambda term: repr(term[1]))
     if not kept:
         return (Fraction(0), None), joined
     if len(kept) == 1:
@@ -202,7 +202,7 @@ class _Reader:
     """Reads from left to right; counts as it goes."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = [found[1] or found[2] for found in TOKEN.finditer(text) if found[0].strip()]
+        self.tokens = [match[1] or match[2] for match in TOKEN.finditer(text) if match[0].strip()]
         self.at = 0
         self.size = self.folds = 0
         self.largest = Fraction(0)
@@ -223,20 +223,20 @@ class _Reader:
     # -- from the loosest to the tightest ---------------------------------------------------------
     def listed(self, depth: int) -> Term:
         """Formulas between separators."""
-        found = [self.related(depth)]
+        formulas = [self.related(depth)]
         while self.peek() in SEPARATORS:
             self.take()
             if self.peek() is not None and self.peek() not in CLOSE:
-                found.append(self.related(depth))
-        return found[0] if len(found) == 1 else (ONE, ("list", tuple(found)))
+                formulas.append(self.related(depth))
+        return formulas[0] if len(formulas) == 1 else (ONE, ("list", tuple(formulas)))
 
     def related(self, depth: int) -> Term:
         """Formulas between signs such as `=`."""
-        found, signs = [self.added(depth)], []
+        formulas, signs = [self.added(depth)], []
         while RELATIONS.fullmatch(self.peek() or ""):
             signs.append(self.take())
-            found.append(self.added(depth))
-        return found[0] if not signs else (ONE, ("related", " ".join(signs), tuple(found)))
+            formulas.append(self.added(depth))
+        return formulas[0] if not signs else (ONE, ("related", " ".join(signs), tuple(formulas)))
 
     def added(self, depth: int) -> Term:
         terms: list[Term] = []
@@ -282,8 +282,8 @@ class _Reader:
         """A product of factors and inverses, its folds counted."""
         if len(factors) == 1:
             return factors[0]
-        over = [one for one, below in zip(factors, inverse, strict=True) if not below]
-        under = [one for one, below in zip(factors, inverse, strict=True) if below]
+        over = [factor for factor, below in zip(factors, inverse, strict=True) if not below]
+        under = [factor for factor, below in zip(factors, inverse, strict=True) if below]
         if any(not value for value, _ in factors):
             self.folds += 1
             if any(not value for value, _ in under):
@@ -357,7 +357,7 @@ class _Reader:
             if base[1][0] == "mul":
                 raised = [
                     (ONE, _power(b, (p[0] * value, p[1])))
-                    for b, p in (_base(one[1]) for one in base[1][1])
+                    for b, p in (_base(factor[1]) for factor in base[1][1])
                 ]
                 self.folds += 1
                 return times([(base[0] ** int(value), None), *raised])[0]

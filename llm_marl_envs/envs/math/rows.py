@@ -21,23 +21,23 @@ def math_task_of_row(row: Row) -> Task:
     Raises:
         ValueError: a column is missing or of the wrong kind; the message names it.
     """
-    told = dict(row)
+    columns = dict(row)
     solution, level = row.get("solution"), row.get("level")
     if "answer" not in row and isinstance(solution, str):
         answer = boxed(solution)
         if answer is None:
             raise ValueError(f"solution {solution!r:.80}: expected a last \\boxed{{answer}}")
-        told["answer"] = " ".join(answer.split())
-    if isinstance(level, str) and (found := LEVEL.fullmatch(level)):
-        told["level"] = int(found[1]) if found[1] != "?" else 0
+        columns["answer"] = " ".join(answer.split())
+    if isinstance(level, str) and (match := LEVEL.fullmatch(level)):
+        columns["level"] = int(match[1]) if match[1] != "?" else 0
     if "unique_id" in row and not (row.get("id") or row.get("task_id")):
-        told["id"] = row["unique_id"]
-    return task_of_row(told)
+        columns["id"] = row["unique_id"]
+    return task_of_row(columns)
 
 
 def boxed(text: str) -> str | None:
     r"""What stands in the last `\boxed{}` of a text, None where there is none that closes."""
-    starts = [found.end() for found in BOXED.finditer(text)]
+    starts = [match.end() for match in BOXED.finditer(text)]
     if not starts:
         return None
     depth = 1

@@ -66,14 +66,14 @@ FORMS = tuple(map(re.compile, (r"%", r"[.]", r"/|\\frac|:", r"[*^]")))
 
 def plain(text: str) -> str:
     """A formula without what only shows it otherwise: spaces, fonts, boxes, brackets around it."""
-    said = text.translate(SIGNS).strip().removesuffix(".")
+    formula = text.translate(SIGNS).strip().removesuffix(".")
     for pattern, instead in PLAIN:
-        said = pattern.sub(instead, said)
+        formula = pattern.sub(instead, formula)
     before = ""
-    while said != before:
-        before = said
-        said = _inside(said.strip().removesuffix(".").strip())
-    return said
+    while formula != before:
+        before = formula
+        formula = _inside(formula.strip().removesuffix(".").strip())
+    return formula
 
 
 def _inside(text: str) -> str:
@@ -90,22 +90,22 @@ def _inside(text: str) -> str:
 
 def bare(answer: str, right: str) -> tuple[str, str]:
     r"""Both without what wraps them, and without the name of what was asked (`y=`, `x\in`)."""
-    said = [plain(MEMBER.sub("", plain(text))) for text in (answer, right)]
-    names = set(NAME.findall(said[1]))
-    ours, theirs = (plain(NAME.sub("", text)) for text in said)
+    formulas = [plain(MEMBER.sub("", plain(text))) for text in (answer, right)]
+    names = set(NAME.findall(formulas[1]))
+    ours, theirs = (plain(NAME.sub("", text)) for text in formulas)
     if len(names) > 1 or "=" in theirs or (names and "=" in ours):
-        return said[0], said[1]
+        return formulas[0], formulas[1]
     return plain(ours.rpartition("=")[2]), theirs
 
 
 @lru_cache(maxsize=4096)
 def reading(text: str) -> Reading | None:
     """A formula, as `plain` gives it, as it is read; None where it cannot be."""
-    said = MATRIX.sub(" ", UNIT.sub(r"\1", text))
-    if THOUSANDS.fullmatch(said):
-        said = said.replace(",", "")
+    formula = MATRIX.sub(" ", UNIT.sub(r"\1", text))
+    if THOUSANDS.fullmatch(formula):
+        formula = formula.replace(",", "")
     try:
-        return read(said) if len(said) <= MOST_CHARS else None
+        return read(formula) if len(formula) <= MOST_CHARS else None
     except UnreadableError:
         return None
 
@@ -144,10 +144,10 @@ def worked_out(answer: str, right: str, question: str = "") -> bool:
         return ours.number
     if ours.size > theirs.size + MORE * (not theirs.folds):
         return False
-    said, due = set(parts(ours.term)), set(parts(theirs.term))
-    if any(map(_below, said)) and not any(map(_below, due)):
+    own, due = set(parts(ours.term)), set(parts(theirs.term))
+    if any(map(_below, own)) and not any(map(_below, due)):
         return False  # (x^2+3x)(x-5)/x
-    return not {(FORMULA, part) for part in said - due} & _asked(question)
+    return not {(FORMULA, part) for part in own - due} & _asked(question)
 
 
 def _below(part: Any) -> bool:
@@ -172,7 +172,7 @@ def _asked(question: str) -> frozenset[tuple[str, Any]]:
 
     Each is `FORMULA` and what `readings.parts` gives, or of a number its form and its value.
     """
-    found: set[tuple[str, Any]] = set()
+    formulas: set[tuple[str, Any]] = set()
     for segment in BETWEEN.split(question):
         for text in {segment, *SIDES.split(segment)}:
             shown = plain(text)
@@ -180,8 +180,8 @@ def _asked(question: str) -> frozenset[tuple[str, Any]]:
             if asked is None:
                 continue
             if asked.number:
-                found.add((_form(shown), asked.term))
+                formulas.add((_form(shown), asked.term))
             elif asked.size > 1 and asked.term[1] is not None:
-                found |= {(FORMULA, part) for part in parts(asked.term) if part[0] == "root"}
-                found.add((FORMULA, asked.term[1]))
-    return frozenset(found)
+                formulas |= {(FORMULA, part) for part in parts(asked.term) if part[0] == "root"}
+                formulas.add((FORMULA, asked.term[1]))
+    return frozenset(formulas)

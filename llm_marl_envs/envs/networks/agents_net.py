@@ -216,8 +216,8 @@ class AgentsNetEnv(TextParallelEnv):
     reward_range = (0.0, 1.0)
     links_drawn = True
 
-    def __init__(self, **given: Any) -> None:
-        options = AgentsNetOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = AgentsNetOptions(**arguments)
         nodes, turns = options.nodes, options.turns
         turns = 1 + 2 * (nodes - 1).bit_length() if turns is None else turns
         super().__init__(
@@ -241,7 +241,7 @@ class AgentsNetEnv(TextParallelEnv):
         node = self.possible_agents.index(agent)
         count = len(network.lines[node])
         value = VALUE.format(value=network.values[node]) if name == "consensus" else ""
-        told = [
+        lines = [
             KNOWN.format(
                 name=network.names[node],
                 nodes=len(network.names),
@@ -253,8 +253,8 @@ class AgentsNetEnv(TextParallelEnv):
             NOW.format(turn=1, turns=self.max_turns),
         ]
         if self.max_turns > 1:
-            told.insert(2, WRITE.format(last=self.max_turns - 1))
-        return "\n".join(told)
+            lines.insert(2, WRITE.format(last=self.max_turns - 1))
+        return "\n".join(lines)
 
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
@@ -271,7 +271,7 @@ class AgentsNetEnv(TextParallelEnv):
             return self._judge(texts)
         self._turn += 1
         lines = self._network.lines
-        received = [[""] * len(one) for one in lines]
+        received = [[""] * len(neighbours) for neighbours in lines]
         facts: dict[str, dict[str, Any]] = {}
         for node, text in enumerate(texts):
             sent = letters_in(text, len(lines[node]))
@@ -348,8 +348,8 @@ class AgentsNetEnv(TextParallelEnv):
         names, right = self._network.names, self._right
         if right is None:
             return network_html(self._network.lines, names, [OPEN] * len(names))
-        texts = [f"{name}: {said}" for name, said in zip(names, self._answers, strict=True)]
-        return network_html(self._network.lines, texts, [RIGHT if one else WRONG for one in right])
+        texts = [f"{name}: {answer}" for name, answer in zip(names, self._answers, strict=True)]
+        return network_html(self._network.lines, texts, [RIGHT if hit else WRONG for hit in right])
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> NodeExperts:

@@ -64,15 +64,15 @@ class Mind:
         """The one that goes before all others."""
         return (max if self.backwards else min)(texts, key=self.rank)
 
-    def before(self, one: str, other: str) -> bool:
+    def before(self, first: str, second: str) -> bool:
         """Whether one goes before the other."""
-        return one != other and self.best([one, other]) == one
+        return first != second and self.best([first, second]) == first
 
     def hear(self, round_: Mapping[int, str]) -> None:
         """Note what came on each line; texts of another form say nothing."""
         for line, text in round_.items():
-            if line < self.lines and (found := SAID.fullmatch(text)):
-                self.names[line], self.states[line] = found[2], found[3] or ""
+            if line < self.lines and (match := SAID.fullmatch(text)):
+                self.names[line], self.states[line] = match[2], match[3] or ""
 
 
 def passes_on(mind: Mind) -> None:
@@ -90,7 +90,7 @@ def takes_colour(mind: Mind) -> None:
 def free_colour(mind: Mind) -> str:
     """The first colour that no neighbour is known to have."""
     options = map(str, range(1, mind.lines + 2))
-    return next(one for one in options if one not in mind.states.values())
+    return next(colour for colour in options if colour not in mind.states.values())
 
 
 def stands_guard(mind: Mind) -> None:
@@ -116,8 +116,8 @@ def pairs_up(mind: Mind) -> None:
         mind.state = TAKEN
         return
     free = {name: line for line, name in mind.names.items() if mind.states[line] != TAKEN}
-    known = len(mind.names) == mind.lines and free
-    mind.asked = free[mind.best([*free])] if known else None
+    ready = len(mind.names) == mind.lines and free
+    mind.asked = free[mind.best([*free])] if ready else None
 
 
 THINKS = {
@@ -151,8 +151,8 @@ class NodeExperts(ListeningExperts):
         own = (network.values if problem == "consensus" else network.names)[seat]
         mind = Mind(own, len(network.lines[seat]), convention == "last")
         rounds = heard_in(messages)
-        for one in rounds:
-            mind.hear(one)
+        for round_ in rounds:
+            mind.hear(round_)
             THINKS[problem](mind)
         if len(rounds) + 1 < self.turns:
             return letters(problem, mind, convention)
@@ -160,17 +160,17 @@ class NodeExperts(ListeningExperts):
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The order that an action begins with, behind its line's number."""
-        found = SAID.fullmatch(action.split("\n")[0].partition(": ")[2])
-        return found[1] if found else None
+        match = SAID.fullmatch(action.split("\n")[0].partition(": ")[2])
+        return match[1] if match else None
 
 
 def letters(problem: str, mind: Mind, order: str) -> str:
     """What a node writes: the same to all, or `ask` to one."""
-    said = f"{order} {mind.own}"
+    head = f"{order} {mind.own}"
     if problem == "matching" and not mind.state and mind.asked is not None:
-        others = f"\nall: {said}" if mind.lines > 1 else ""
-        return f"{mind.asked + 1}: {said} {ASK}{others}"
-    return f"all: {said} {mind.state}".rstrip()
+        others = f"\nall: {head}" if mind.lines > 1 else ""
+        return f"{mind.asked + 1}: {head} {ASK}{others}"
+    return f"all: {head} {mind.state}".rstrip()
 
 
 def answer(problem: str, mind: Mind) -> str:

@@ -84,24 +84,24 @@ def drawn(family: Family, nodes: int, rng: random.Random) -> Edges:
 
 def neighbours_of(nodes: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """The neighbours of each node, in rising order."""
-    found: list[list[int]] = [[] for _ in range(nodes)]
+    neighbours: list[list[int]] = [[] for _ in range(nodes)]
     for i, j in sorted(edges):
-        found[i].append(j)
-        found[j].append(i)
-    return [sorted(one) for one in found]
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    return [sorted(own) for own in neighbours]
 
 
 def distances(neighbours: Neighbours, start: int) -> list[int]:
     """Fewest edges from `start` to each node; -1: there is no way."""
-    found = [-1] * len(neighbours)
-    found[start] = 0
+    steps = [-1] * len(neighbours)
+    steps[start] = 0
     order = [start]  # grows while it is gone through
     for i in order:
         for j in neighbours[i]:
-            if found[j] < 0:
-                found[j] = found[i] + 1
+            if steps[j] < 0:
+                steps[j] = steps[i] + 1
                 order.append(j)
-    return found
+    return steps
 
 
 def diameter(neighbours: Neighbours) -> int:

@@ -31,8 +31,8 @@ def letters_in(text: str, lines: int) -> list[str]:
     """
     own: dict[str, str] = {}
     for line in lines_of(DIRECTION_MARKS.sub("", answer_of(text))):
-        if ":" in line and (found := LETTER.fullmatch(line)):
-            own[found[1].lower().lstrip("0")] = found[2].strip()[:MAX_LETTER_CHARS]
+        if ":" in line and (match := LETTER.fullmatch(line)):
+            own[match[1].lower().lstrip("0")] = match[2].strip()[:MAX_LETTER_CHARS]
     every = own.get("all", "")
     return [own.get(str(number), every) for number in range(1, lines + 1)] if own else [""] * lines
 
@@ -47,4 +47,4 @@ def news(received: Sequence[str]) -> str:
 def heard_in(messages: Sequence[Message]) -> list[Mapping[int, str]]:
     """What a chat shows of each round: line, from 0, -> text."""
     asked = [message.content for message in messages if message.role == "user"]
-    return [{int(number) - 1: text for number, text in HEARD.findall(one)} for one in asked[1:]]
+    return [{int(number) - 1: text for number, text in HEARD.findall(shown)} for shown in asked[1:]]

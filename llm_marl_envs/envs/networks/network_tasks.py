@@ -76,8 +76,8 @@ def network_data(nodes: int, edges: Edges, split: str, rng: random.Random) -> di
     """A network as a task holds it: nodes sit anywhere, lines, names and values are by lot."""
     seats = rng.sample(range(nodes), nodes)
     lines = neighbours_of(nodes, [(seats[i], seats[j]) for i, j in edges])
-    for one in lines:
-        rng.shuffle(one)
+    for neighbours in lines:
+        rng.shuffle(neighbours)
     syllables, digits = LONG[split]
     return {
         "lines": tuple(map(tuple, lines)),
@@ -88,14 +88,14 @@ def network_data(nodes: int, edges: Edges, split: str, rng: random.Random) -> di
 
 def _different(nodes: int, split: str, letters: int, length: int, rng: random.Random) -> list[str]:
     """So many different names (70 letters, which are syllables) or values (10 digits)."""
-    found: dict[str, None] = {}
-    while len(found) < nodes:
+    texts: dict[str, None] = {}
+    while len(texts) < nodes:
         first = rng.randrange(1, letters) if letters == 10 else rng.randrange(letters)
         word = [first, *(rng.randrange(letters) for _ in range(length - 1))]
         if sum(word) % 10 in RESIDUES[split]:
-            text = "".join(map(str, word) if letters == 10 else (SYLLABLES[one] for one in word))
-            found[text.capitalize()] = None
-    return list(found)
+            text = "".join(map(str, word) if letters == 10 else (SYLLABLES[at] for at in word))
+            texts[text.capitalize()] = None
+    return list(texts)
 
 
 def chance(split: str, nodes: int, problem: str) -> float:
@@ -123,26 +123,26 @@ def task_of_row(row: Row, nodes: int) -> Task:
     key = f"{problem}/{sorted(edges)}/{row.get('names')}/{row.get('values')}"
     split = split_of_row(row, key)
     otherwise = network_data(nodes, edges, split, random.Random(hash_of(key)))
-    given = {
+    network = {
         "lines": tuple(map(tuple, neighbours_of(nodes, edges))),
         "names": _texts_of(row, "names", NAME, otherwise["names"]),
         "values": _texts_of(row, "values", VALUE, otherwise["values"]),
     }
     return Task(
-        str(row.get("id") or f"row-{hash_of(key):016x}"), split, {"problem": problem, **given}
+        str(row.get("id") or f"row-{hash_of(key):016x}"), split, {"problem": problem, **network}
     )
 
 
 def _edges_of(row: Row, nodes: int) -> Edges:
-    given: Any = row.get("edges")
-    pairs = [*given] if isinstance(given, (list, tuple)) else []
-    whole = all(isinstance(one, (list, tuple)) and len(one) == 2 for one in pairs)
-    known = whole and all(type(i) is int and 0 <= i < nodes for one in pairs for i in one)
-    edges = frozenset((min(one), max(one)) for one in pairs) if known else frozenset()
+    entry: Any = row.get("edges")
+    pairs = [*entry] if isinstance(entry, (list, tuple)) else []
+    whole = all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs)
+    valid = whole and all(type(i) is int and 0 <= i < nodes for pair in pairs for i in pair)
+    edges = frozenset((min(pair), max(pair)) for pair in pairs) if valid else frozenset()
     joined = edges and -1 not in distances(neighbours_of(nodes, edges), 0)
     if not joined or any(i == j for i, j in edges):
         raise ValueError(
-            f"edges={given!r:.100}: expected pairs of different nodes from 0 to {nodes - 1} that "
+            f"edges={entry!r:.100}: expected pairs of different nodes from 0 to {nodes - 1} that "
             f"join all {nodes}; the argument `nodes` says how many there are"
         )
     return edges
@@ -151,14 +151,14 @@ def _edges_of(row: Row, nodes: int) -> Edges:
 def _texts_of(
     row: Row, key: str, form: re.Pattern[str], otherwise: Sequence[str]
 ) -> tuple[str, ...]:
-    given: Any = row.get(key)
-    if given is None:
+    entry: Any = row.get(key)
+    if entry is None:
         return tuple(otherwise)
-    texts = [str(one) for one in given] if isinstance(given, (list, tuple)) else []
+    texts = [str(text) for text in entry] if isinstance(entry, (list, tuple)) else []
     fit = len(texts) == len(otherwise) and all(map(form.fullmatch, texts))
-    if not fit or (key == "names" and len({one.casefold() for one in texts}) < len(texts)):
+    if not fit or (key == "names" and len({text.casefold() for text in texts}) < len(texts)):
         raise ValueError(
-            f"{key}={given!r:.100}: expected {len(otherwise)} of the form {form.pattern}, names "
+            f"{key}={entry!r:.100}: expected {len(otherwise)} of the form {form.pattern}, names "
             "different from each other"
         )
     return tuple(texts)

@@ -56,9 +56,9 @@ class Problem:
         """An answer in its one form; None where a node has no such answer."""
         if answer is None:
             return None
-        said = canonical(answer)
-        known = self.options(len(network.lines[node])) if self.options else [said]
-        return said if said in known else None
+        text = canonical(answer)
+        options = self.options(len(network.lines[node])) if self.options else [text]
+        return text if text in options else None
 
     def terms(self, right: Sequence[bool]) -> dict[str, float]:
         """What is paid: `share` and `solved`, each from 0 to 0.5.

@@ -39,14 +39,14 @@ def silent_returns(source: NetworkSource, problem: str) -> tuple[float, float]:
         source: of networks with at most `MOST_NODES` nodes, unless the answer is a common one.
         problem: of the five, one of the source's.
     """
-    known = PROBLEMS[problem]
-    if known.held:
+    rules = PROBLEMS[problem]
+    if rules.held:
         return 0.0, chance(source.split, source.nodes, problem)
     indices = range(source.problems.index(problem), len(source), len(source.problems))
     tasks = Counter(task_lines(source, index) for index in indices)
-    paid = {lines: payoffs(known, lines) for lines in tasks}
+    paid = {lines: payoffs(rules, lines) for lines in tasks}
     by_lot = sum(count * paid[lines].mean() for lines, count in tasks.items())
-    earned = sum(count * _of_tables(known, lines, paid[lines]) for lines, count in tasks.items())
+    earned = sum(count * _of_tables(rules, lines, paid[lines]) for lines, count in tasks.items())
     return float(by_lot) / len(indices), float(np.max(earned)) / len(indices)
 
 
@@ -55,18 +55,18 @@ def task_lines(source: NetworkSource, index: int) -> Lines:
     return source[index].data["lines"]
 
 
-def payoffs(known: Problem, lines: Lines) -> np.ndarray:
+def payoffs(problem: Problem, lines: Lines) -> np.ndarray:
     """What every combination of answers earns: an axis per node, by the number of its answer."""
-    assert known.options is not None
+    assert problem.options is not None
     network = Network(lines, (), ())
-    answers = [known.options(len(one)) for one in lines]
-    paid = [sum(known.terms(known.right(network, said)).values()) for said in product(*answers)]
-    return np.reshape(paid, [len(one) for one in answers])
+    answers = [problem.options(len(neighbours)) for neighbours in lines]
+    paid = [sum(problem.terms(problem.right(network, case)).values()) for case in product(*answers)]
+    return np.reshape(paid, [len(neighbours) for neighbours in answers])
 
 
-def _of_tables(known: Problem, lines: Lines, paid: np.ndarray) -> np.ndarray:
+def _of_tables(problem: Problem, lines: Lines, paid: np.ndarray) -> np.ndarray:
     """What every team of tables earns in one task: an axis per seat, by the number of its table."""
-    assert known.options is not None
+    assert problem.options is not None
     most = range(1, len(lines))
-    tables = np.array([*product(*(range(len(known.options(count))) for count in most))])
-    return paid[np.ix_(*(tables[:, len(one) - 1] for one in lines))]
+    tables = np.array([*product(*(range(len(problem.options(count))) for count in most))])
+    return paid[np.ix_(*(tables[:, len(neighbours) - 1] for neighbours in lines))]

@@ -55,10 +55,10 @@ class EvidenceExperts(ListeningExperts):
 
     def asked(self, task: Task, convention: str) -> Question:
         """The question of a task that has this convention; raises `ValueError` for another."""
-        question, known = question_of(task), self.conventions(task)
-        if convention not in known:
+        question, names = question_of(task), self.conventions(task)
+        if convention not in names:
             raise ValueError(
-                f"convention {convention!r}: this question of kind {question.kind!r} has {known}; "
+                f"convention {convention!r}: this question of kind {question.kind!r} has {names}; "
                 "experts know generated questions in as many parts as seats hold evidence, and "
                 "all questions under info='full'"
             )

@@ -89,14 +89,14 @@ class Dials(Kind):
         is taken, else the first: nobody can translate.
         """
         reports = iter(heard)
-        known = self.words[self.conventions.index(convention)].words
+        vocabulary = self.words[self.conventions.index(convention)].words
         answer: list[str] = []
         for part in question.parts:
             own = part in parts
             words = self.say(question, part, convention) if own else next(reports, ())
             if not words:
                 return ""
-            answer.append(next((word for word in words if word in known), words[0]))
+            answer.append(next((word for word in words if word in vocabulary), words[0]))
         return " ".join(answer)
 
     def possible(self, question: Question) -> int:
@@ -150,8 +150,8 @@ class Pairs(Kind):
     def read(self, words: Words, convention: str) -> Words:
         """The true words behind those of a report; words of no pair are left out."""
         opposite = {a: b for slot in self.slots for pair in slot for a, b in (pair, pair[::-1])}
-        known = [word for word in words if word in opposite]
-        return tuple(opposite[w] if convention == self.conventions[1] else w for w in known)
+        paired = [word for word in words if word in opposite]
+        return tuple(opposite[w] if convention == self.conventions[1] else w for w in paired)
 
     def conclude(self, question: Question, parts: Parts, heard: Parts, convention: str) -> str:
         """The own words, and the reported ones or their opposites."""
@@ -218,11 +218,11 @@ class Counts(Kind):
         """The sum, or the nearest choice; "" where a group is missing."""
         places = int(question.parts[0][0]) + int(question.parts[0][1])
         numbers = [number_of(words[0]) for words in heard if words]
-        known = [int(number) for number in numbers if number is not None and 0 <= number <= places]
-        if len(known) + len(parts) < len(question.parts):
+        counts = [int(number) for number in numbers if number is not None and 0 <= number <= places]
+        if len(counts) + len(parts) < len(question.parts):
             return ""
-        there = [places - n if convention == self.conventions[1] else n for n in known]
-        total = sum(there) + sum(int(part[0]) for part in parts)
+        true_counts = [places - n if convention == self.conventions[1] else n for n in counts]
+        total = sum(true_counts) + sum(int(part[0]) for part in parts)
         return min(question.choices, key=lambda choice: abs(int(choice) - total))
 
     def solo(self, level: int, parts: int) -> float:
@@ -282,9 +282,9 @@ class Lists(Kind):
         """The candidate that is a member most often; ties go to own members, then to the first."""
         sign = -1 if convention == self.conventions[1] else 1
         own = Counter(word for part in parts for word in part[: len(part) // 2])
-        said = Counter(word for words in heard for word in set(words))
+        reported = Counter(word for words in heard for word in set(words))
         candidates = [word for word in question.choices if word != question.lure]
-        return max(candidates, key=lambda word: (own[word] + sign * said[word], word in own))
+        return max(candidates, key=lambda word: (own[word] + sign * reported[word], word in own))
 
     def solo(self, level: int, parts: int) -> float:
         """One of the members of a part."""

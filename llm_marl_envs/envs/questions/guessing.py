@@ -14,7 +14,7 @@ SAMPLE = 512
 MAX_SOURCES = 64
 """Sources whose figures are kept."""
 # By identity: a source may be a dataclass, which has no hash.
-_known: OrderedDict[int, tuple[TaskSource, dict[str, float]]] = OrderedDict()
+_accuracies: OrderedDict[int, tuple[TaskSource, dict[str, float]]] = OrderedDict()
 
 
 def blind_guess(question: Question) -> float:
@@ -28,13 +28,13 @@ def constant_accuracy(source: TaskSource) -> dict[str, float]:
     A constant is one answer for all ("always 4") or one place among the choices ("always the
     first"). The most frequent of few is chosen with hindsight, so the figure errs upwards.
     """
-    known = _known.get(id(source))
-    if known is None:
+    entry = _accuracies.get(id(source))
+    if entry is None:
         # The source is kept too, so that no other one gets its id.
-        known = _known[id(source)] = (source, _counted(source))
-        if len(_known) > MAX_SOURCES:
-            _known.popitem(last=False)
-    return known[1]
+        entry = _accuracies[id(source)] = (source, _counted(source))
+        if len(_accuracies) > MAX_SOURCES:
+            _accuracies.popitem(last=False)
+    return entry[1]
 
 
 def _counted(source: TaskSource) -> dict[str, float]:

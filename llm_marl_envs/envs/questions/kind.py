@@ -143,12 +143,12 @@ class Kind(ABC):
     def followed(self, question: Question, part: Words, words: Words) -> str | None:
         """Which convention a report of a part follows, None for none or more than one."""
         order = tuple if self.ordered else sorted
-        known = [
+        conventions = [
             convention
             for convention in self.conventions_of(question)
             if order(self.say(question, part, convention)) == order(words)
         ]
-        return known[0] if len(known) == 1 else None
+        return conventions[0] if len(conventions) == 1 else None
 
     def read(self, words: Words, convention: str) -> Words:
         """What an expert notes of a report of one word; () where it notes nothing."""

@@ -81,10 +81,10 @@ def question_of(task: Task) -> Question:
         ValueError: the task's data is no question.
     """
     try:
-        given: dict[str, Any] = {f.name: task.data[f.name] for f in fields(Question)}
+        values: dict[str, Any] = {f.name: task.data[f.name] for f in fields(Question)}
     except KeyError as missing:
         raise ValueError(f"task {task.id!r} is no question: it lacks {missing}") from missing
     for name in ("also", "choices", "evidence", "shared"):
-        given[name] = tuple(given[name])
-    given["parts"] = tuple(tuple(part) for part in given["parts"])
-    return Question(**given)
+        values[name] = tuple(values[name])
+    values["parts"] = tuple(tuple(part) for part in values["parts"])
+    return Question(**values)

@@ -46,15 +46,15 @@ def gym_questions(name: str, split: str) -> ListSource:
             "tasks='reasoning-gym:...' needs the extra: pip install 'llm-marl-envs[reasoning-gym]'"
         ) from error
     drawn = package.create_dataset(name, seed=0, size=MAX_DRAWS)
-    found: dict[str, Task] = {}
+    tasks: dict[str, Task] = {}
     for index in range(MAX_DRAWS):
-        if len(found) == SIZES[split]:
+        if len(tasks) == SIZES[split]:
             break
         question = _question(name, drawn[index])
         identity = question.identity()
-        if split_of_row({}, identity) == split and identity not in found:
-            found[identity] = task_of(question, f"{name}/{index}", split)
-    return ListSource(list(found.values()), split)
+        if split_of_row({}, identity) == split and identity not in tasks:
+            tasks[identity] = task_of(question, f"{name}/{index}", split)
+    return ListSource(list(tasks.values()), split)
 
 
 def _question(name: str, item: Any) -> Question:

@@ -56,23 +56,23 @@ def task_of_row(row: Row) -> Task:
 
 def _answer(row: Row) -> tuple[str, str]:
     """The answer, and the kind where the row names none."""
-    given: Any = row.get("answer")
-    if isinstance(given, (int, float)) and not isinstance(given, bool):
-        given = str(given)
-    if not isinstance(given, str) or not given.strip():
-        raise ValueError(f"answer {given!r:.80}: expected a text or a number")
+    answer: Any = row.get("answer")
+    if isinstance(answer, (int, float)) and not isinstance(answer, bool):
+        answer = str(answer)
+    if not isinstance(answer, str) or not answer.strip():
+        raise ValueError(f"answer {answer!r:.80}: expected a text or a number")
     kind = "given"
-    if GSM_MARK in given:
+    if GSM_MARK in answer:
         kind = "gsm8k"
-        given = given.rpartition(GSM_MARK)[2]
-        if number_of(given) is None:
-            raise ValueError(f"answer behind {GSM_MARK!r}: expected a number, got {given!r:.80}")
-    return _line(given), kind
+        answer = answer.rpartition(GSM_MARK)[2]
+        if number_of(answer) is None:
+            raise ValueError(f"answer behind {GSM_MARK!r}: expected a number, got {answer!r:.80}")
+    return _line(answer), kind
 
 
-def _line(given: str) -> str:
+def _line(text: str) -> str:
     """An answer that can be given: one line, not empty, not too long, not brackets alone."""
-    answer = given.strip()
+    answer = text.strip()
     if not 0 < len(answer) <= MAX_ANSWER_CHARS or "\n" in answer:
         raise ValueError(
             f"answer of {len(answer)} characters: expected one line of 1 to {MAX_ANSWER_CHARS}"
@@ -86,10 +86,10 @@ def _line(given: str) -> str:
 
 
 def _texts(row: Row, column: str) -> tuple[str, ...]:
-    given = row.get(column)
-    if given is None:
+    entry = row.get(column)
+    if entry is None:
         return ()
-    listed = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
-    if not listed or not all(isinstance(text, str) for text in given):
-        raise ValueError(f"{column}: expected a list of texts, got {given!r:.80}")
-    return tuple(given)
+    listed = isinstance(entry, Sequence) and not isinstance(entry, (str, bytes))
+    if not listed or not all(isinstance(text, str) for text in entry):
+        raise ValueError(f"{column}: expected a list of texts, got {entry!r:.80}")
+    return tuple(entry)

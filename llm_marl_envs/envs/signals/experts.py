@@ -57,7 +57,7 @@ class SignalExperts(ListeningExperts):
         """The codes that a team can agree on."""
         things = task.data["candidates"]
         if self.language == WORDS:
-            fits = max(len(described(one)) for one in things) <= self.budget
+            fits = max(len(described(thing)) for thing in things) <= self.budget
             return (DESCRIPTION, *RANKS) if fits else RANKS
         fits = len(things[0]) <= self.budget and all(map(numbers_of, things))
         return (*CODES, *RANKS) if fits and self.language != RENAMED else RANKS
@@ -71,29 +71,29 @@ class SignalExperts(ListeningExperts):
         code = self._code(task, convention)
         if agent.startswith(SPEAKER):
             return code[task.data["target"]]
-        said = [texts[-1] for texts in statements_in(messages).values()]
-        heard = self._read(said[-1]) if said else ()
-        nearest = min(code, key=lambda one: edit_distance(self._read(code[one]), heard))
+        statements = [texts[-1] for texts in statements_in(messages).values()]
+        heard = self._read(statements[-1]) if statements else ()
+        nearest = min(code, key=lambda thing: edit_distance(self._read(code[thing]), heard))
         return described(nearest)
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The code of a speaker's message; None for none, several, and listeners."""
         if not agent.startswith(SPEAKER):
             return None
-        said, target = hear(action, self.language, self.budget), task.data["target"]
-        found = [
+        heard, target = hear(action, self.language, self.budget), task.data["target"]
+        codes = [
             name
             for name in self.conventions(task)
-            if said.readable and self._code(task, name)[target] == said.text
+            if heard.readable and self._code(task, name)[target] == heard.text
         ]
-        return found[0] if len(found) == 1 else None
+        return codes[0] if len(codes) == 1 else None
 
     def _code(self, task: Task, convention: str) -> dict[Object, str]:
         """Each candidate's message, in the order in which a listener prefers them."""
         things = sorted(task.data["candidates"], reverse=convention == RANKS[1])
-        return {one: self._said(one, at, convention) for at, one in enumerate(things)}
+        return {thing: self._message(thing, at, convention) for at, thing in enumerate(things)}
 
-    def _said(self, thing: Object, rank: int, convention: str) -> str:
+    def _message(self, thing: Object, rank: int, convention: str) -> str:
         if convention == DESCRIPTION:
             return described(thing)
         if convention in CODES:
@@ -102,10 +102,10 @@ class SignalExperts(ListeningExperts):
 
     def _read(self, text: str) -> Sequence[object]:
         """The parts of a message that a listener compares."""
-        said = hear(text, self.language, self.budget)
+        heard = hear(text, self.language, self.budget)
         if self.language == WORDS:
-            return said.text.split()
-        return pattern(said.tokens) if self.language == RENAMED else said.tokens
+            return heard.text.split()
+        return pattern(heard.tokens) if self.language == RENAMED else heard.tokens
 
 
 def numbers_of(thing: Object) -> tuple[int, ...] | None:
@@ -125,7 +125,7 @@ def coded(thing: Object, code: str) -> tuple[int, ...]:
         return _holistic(len(values))[values]
     if code == "backward":
         return values[::-1]
-    return tuple((one + (code == "other_values")) % len(TOKENS) for one in values)
+    return tuple((value + (code == "other_values")) % len(TOKENS) for value in values)
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, product
+from itertools import chain, islice, product
 from string import ascii_lowercase
 
 import numpy as np
@@ -67,32 +67,33 @@ def hear(text: str, language: str, budget: int) -> Heard:
         budget: most tokens; of "words", most characters.
     """
     if language == WORDS:
-        said = " ".join(told(text).split())
-        return Heard(said[:budget].strip(), True, len(said) > budget)
+        statement = " ".join(told(text).split())
+        return Heard(statement[:budget].strip(), True, len(statement) > budget)
     lines = [line.strip().lower() for line in lines_of(answer_of(text))]
-    found = [
+    rows = [
         line.removeprefix(MARK).split()
         for line in lines
         if line and set(line.removeprefix(MARK).split()) <= set(TOKENS)
     ]
-    if len(found) != 1:
+    if len(rows) != 1:
         return Heard("", not any(lines), False)  # an empty text is a message, too
-    return Heard(spelled(map(TOKENS.index, found[0][:budget])), True, len(found[0]) > budget)
+    return Heard(spelled(map(TOKENS.index, rows[0][:budget])), True, len(rows[0]) > budget)
 
 
 def spelled(message: Iterable[int]) -> str:
     """A message of tokens as it is written."""
-    return " ".join(TOKENS[one] for one in message)
+    return " ".join(TOKENS[token] for token in message)
 
 
 def renamed(message: Message, names: Sequence[int]) -> Message:
     """A message with token i called `names[i]`."""
-    return tuple(names[one] for one in message)
+    return tuple(names[token] for token in message)
 
 
 def messages(alphabet: int, budget: int) -> Iterator[Message]:
     """Every message of at most `budget` tokens, shorter ones first; the first is the empty one."""
-    return (one for size in range(budget + 1) for one in product(range(alphabet), repeat=size))
+    sizes = range(budget + 1)
+    return chain.from_iterable(product(range(alphabet), repeat=size) for size in sizes)
 
 
 def pattern(message: Message) -> Message:
@@ -106,7 +107,7 @@ def pattern(message: Message) -> Message:
 
 def patterns(alphabet: int, budget: int) -> Iterator[Message]:
     """Every pattern of at most `budget` tokens, shorter ones first."""
-    return (one for one in messages(alphabet, budget) if pattern(one) == one)
+    return (message for message in messages(alphabet, budget) if pattern(message) == message)
 
 
 def count(alphabet: int, budget: int, *, names_kept: bool) -> int:
@@ -148,8 +149,8 @@ def nth(number: int, language: str, budget: int) -> str:
 
     Where there are fewer, the last one. The first 26 are known.
     """
-    known = _first(language, budget)
-    return known[min(number, len(known) - 1)]
+    texts = _first(language, budget)
+    return texts[min(number, len(texts) - 1)]
 
 
 @lru_cache(maxsize=64)
@@ -160,12 +161,12 @@ def _first(language: str, budget: int) -> tuple[str, ...]:
     return tuple(map(spelled, islice(kinds(len(TOKENS), budget), len(ascii_lowercase))))
 
 
-def edit_distance(one: Sequence[object], other: Sequence[object]) -> int:
+def edit_distance(first: Sequence[object], second: Sequence[object]) -> int:
     """How many insertions, deletions and replacements make one of the other (Levenshtein 1966)."""
-    row = list(range(len(other) + 1))
-    for i, mine in enumerate(one, start=1):
+    row = list(range(len(second) + 1))
+    for i, mine in enumerate(first, start=1):
         before, row[0] = row[0], i
-        for j, theirs in enumerate(other, start=1):
+        for j, theirs in enumerate(second, start=1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (mine != theirs))
     return row[-1]
 
@@ -173,18 +174,18 @@ def edit_distance(one: Sequence[object], other: Sequence[object]) -> int:
 def edit_distances(texts: Sequence[Sequence[Hashable]]) -> np.ndarray:
     """`edit_distance` of each two, (n, n) whole numbers, many pairs at a time."""
     n, most = len(texts), max(map(len, texts), default=0)
-    known: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
     symbols = np.full((most, n), -1, dtype=np.int32)  # -1 beyond a text's end
     for at, text in enumerate(texts):
-        symbols[: len(text), at] = [known.setdefault(one, len(known)) for one in text]
+        symbols[: len(text), at] = [numbers.setdefault(symbol, len(numbers)) for symbol in text]
     lengths = np.array([len(text) for text in texts], dtype=np.int32)
-    found = np.zeros((n, n), dtype=np.int32)
+    distances = np.zeros((n, n), dtype=np.int32)
     above = [np.argsort(lengths)[side] for side in np.triu_indices(n, 1)]  # alike in length
     for start in range(0, len(above[0]), PAIRS_AT_ONCE):
         i, j = (side[start : start + PAIRS_AT_ONCE] for side in above)
         apart = _pairwise(symbols[:, i], lengths[i], symbols[:, j], lengths[j])
-        found[i, j] = found[j, i] = apart
-    return found
+        distances[i, j] = distances[j, i] = apart
+    return distances
 
 
 def _pairwise(
@@ -200,7 +201,7 @@ def _pairwise(
     """
     columns, every = int(other_lengths.max(initial=0)), np.arange(len(one_lengths))
     row = np.repeat(np.arange(columns + 1, dtype=np.int32)[:, None], len(every), axis=1)
-    found = row[other_lengths, every]  # of empty texts
+    distances = row[other_lengths, every]  # of empty texts
     for i in range(int(one_lengths.max(initial=0))):
         before, row = row, np.empty_like(row)
         row[0] = i + 1
@@ -209,5 +210,5 @@ def _pairwise(
             row[j + 1] += 1
             np.minimum(row[j + 1], before[j] + (ones[i] != others[j]), out=row[j + 1])
         ends = np.flatnonzero(one_lengths == i + 1)
-        found[ends] = row[other_lengths[ends], ends]
-    return found
+        distances[ends] = row[other_lengths[ends], ends]
+    return distances

@@ -84,11 +84,11 @@ class ObjectSource(IndexedSource):
         super().__init__(split)
         self.attributes, self.candidates = attributes, candidates
         self.objects = combinations(split, attributes)
-        there = comb(len(self.objects), candidates)
+        total = comb(len(self.objects), candidates)
         rng = random.Random(f"signalling/{split}/{attributes}/{candidates}")
-        drawn: dict[int, None] = {}  # `there` may be more than `sample` takes
-        while len(drawn) < min(there, MOST_TASKS[split] // candidates):
-            drawn[rng.randrange(there)] = None
+        drawn: dict[int, None] = {}  # `total` may be more than `sample` takes
+        while len(drawn) < min(total, MOST_TASKS[split] // candidates):
+            drawn[rng.randrange(total)] = None
         self._drawn = list(product(drawn, range(candidates)))
         rng.shuffle(self._drawn)
 
@@ -104,14 +104,14 @@ class ObjectSource(IndexedSource):
 
 def subset(number: int, size: int) -> tuple[int, ...]:
     """The `number`-th set of `size` whole numbers (the combinatorial number system)."""
-    found = []
+    members = []
     for left in range(size, 0, -1):
         at = left - 1
         while comb(at + 1, left) <= number:
             at += 1
-        found.append(at)
+        members.append(at)
         number -= comb(at, left)
-    return tuple(found)
+    return tuple(members)
 
 
 @lru_cache(maxsize=16)
@@ -126,22 +126,22 @@ def object_task_of_row(row: Row) -> Task:
     Raises:
         ValueError: no such row.
     """
-    given, target = row.get("candidates"), row.get("target")
-    listed = isinstance(given, (list, tuple)) and all(isinstance(one, str) for one in given)
-    things = [tuple(one.split()) for one in given] if listed and given is not None else []
+    entry, target = row.get("candidates"), row.get("target")
+    listed = isinstance(entry, (list, tuple)) and all(isinstance(text, str) for text in entry)
+    things = [tuple(text.split()) for text in entry] if listed and entry is not None else []
     good = (
         2 <= len(things) <= MAX_CANDIDATES
         and len(set(things)) == len(things)
-        and len({len(one) for one in things}) == 1
-        and all(WORD.fullmatch(word) for one in things for word in one)
+        and len({len(thing) for thing in things}) == 1
+        and all(WORD.fullmatch(word) for thing in things for word in thing)
     )
     if not good or not things[0]:
         raise ValueError(
-            f"candidates {given!r:.200}: expected 2 to {MAX_CANDIDATES} different texts of lower-"
+            f"candidates {entry!r:.200}: expected 2 to {MAX_CANDIDATES} different texts of lower-"
             "case words, as many words in each, such as 'red circle'"
         )
     if not isinstance(target, str) or tuple(target.split()) not in things:
-        raise ValueError(f"target {target!r:.80}: expected one of the candidates {given!r:.200}")
+        raise ValueError(f"target {target!r:.80}: expected one of the candidates {entry!r:.200}")
     shown = "/".join(map(described, sorted(things)))
     split = split_of_row(row, f"signalling/{shown}")
     name = str(row.get("id") or f"{shown}?{target}")

@@ -230,17 +230,17 @@ class ReferentialEnv(TextAECEnv):
     Options = ReferentialOptions
     reward_range = (CHARGE, 1.0)
 
-    def __init__(self, **given: Any) -> None:
-        options = ReferentialOptions(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = ReferentialOptions(**arguments)
         attributes, candidates = options.attributes, options.candidates
         self.language, self.budget = options.language, options.budget
         check_whole("budget", self.budget, 0, MAX_BUDGET.get(self.language, MOST_TOKENS))
         if options.split in SPLITS and options.tasks is None:
-            there = min(len(combinations(one, attributes)) for one in SPLITS)
-            if candidates > there:
+            most = min(len(combinations(split, attributes)) for split in SPLITS)
+            if candidates > most:
                 raise ValueError(
                     f"candidates={candidates}: a split of objects with {attributes} attributes may "
-                    f"have no more than {there}; use fewer candidates or more attributes"
+                    f"have no more than {most}; use fewer candidates or more attributes"
                 )
         speakers, listeners = options.seats
         if listeners < speakers or speakers + listeners > MAX_SEATS:
@@ -248,8 +248,8 @@ class ReferentialEnv(TextAECEnv):
                 f"seats={[speakers, listeners]}: expected as many listeners as speakers or more, "
                 f"at most {MAX_SEATS} seats together"
             )
-        self.speakers = [f"{SPEAKER}_{one}" for one in range(speakers)]
-        self.listeners = [f"{LISTENER}_{one}" for one in range(listeners)]
+        self.speakers = [f"{SPEAKER}_{seat}" for seat in range(speakers)]
+        self.listeners = [f"{LISTENER}_{seat}" for seat in range(listeners)]
         super().__init__(
             agents=[*self.speakers, *self.listeners],
             source=options.opened(
@@ -259,7 +259,7 @@ class ReferentialEnv(TextAECEnv):
             render_mode=options.render_mode,
         )
         if self.language == RENAMED:  # a text of its own for each listener
-            self.texts_per_turn = max(len(self.hear_me(one)) for one in self.speakers)
+            self.texts_per_turn = max(len(self.hear_me(speaker)) for speaker in self.speakers)
 
     def heard_by(self, listener: str) -> str:
         """The speaker whom a listener hears."""
@@ -267,7 +267,7 @@ class ReferentialEnv(TextAECEnv):
 
     def hear_me(self, speaker: str) -> list[str]:
         """The listeners who hear a speaker."""
-        return [one for one in self.listeners if self.heard_by(one) == speaker]
+        return [listener for listener in self.listeners if self.heard_by(listener) == speaker]
 
     # -- texts ------------------------------------------------------------------------------------
     def brief(self, task: Task, agent: str) -> str:
@@ -303,7 +303,7 @@ class ReferentialEnv(TextAECEnv):
         self._codes: dict[str, str | None] = {}
         self._chosen: dict[str, str | None] = {}
         names = range(len(TOKENS))
-        self._names = {one: self.chance.sample(names, len(names)) for one in self.possible_agents}
+        self._names = {seat: self.chance.sample(names, len(names)) for seat in self.possible_agents}
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """A message is passed on; the last choice is paid, for all."""
@@ -312,8 +312,8 @@ class ReferentialEnv(TextAECEnv):
             self._codes[agent] = self.experts().read(self.task, agent, action)
             arrived = self._arriving(agent, heard)
             self._arrived |= arrived
-            told = {one: quoted(agent, text) for one, text in arrived.items()}
-            return Outcome(reward_terms={}, feedback=told, facts=self._facts())
+            feedback = {listener: quoted(agent, text) for listener, text in arrived.items()}
+            return Outcome(reward_terms={}, feedback=feedback, facts=self._facts())
         legal = list(map(in_words, self.task.data["candidates"]))
         self._chosen[agent] = read_action(action, legal)
         if agent != self.listeners[-1]:
@@ -323,7 +323,7 @@ class ReferentialEnv(TextAECEnv):
             hearing = self.hear_me(speaker)
             right = sum(map(self._right, hearing)) / len(hearing)
             cut = CHARGE if self._heard[speaker].cut else 0.0
-            terms |= {one: {"right": right, "cut": cut} for one in (speaker, *hearing)}
+            terms |= {seat: {"right": right, "cut": cut} for seat in (speaker, *hearing)}
         return Outcome(
             reward_terms=terms,
             ended=True,
@@ -338,12 +338,13 @@ class ReferentialEnv(TextAECEnv):
             return self.pass_on(speaker, heard.text, listeners)
         # Renamed first: a piece of a token that a channel cut would keep its speaker's name.
         return {
-            one: self.pass_on(speaker, self._as_named(heard, one), [one])[one] for one in listeners
+            seat: self.pass_on(speaker, self._as_named(heard, seat), [seat])[seat]
+            for seat in listeners
         }
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """Each listener hears one speaker, where a message can say anything."""
-        return {one: {self.heard_by(one): 1} for one in self.listeners} if self.budget else {}
+        return {seat: {self.heard_by(seat): 1} for seat in self.listeners} if self.budget else {}
 
     def _as_named(self, heard: Heard, listener: str) -> str:
         """A message in the names of a listener."""
@@ -382,12 +383,12 @@ class ReferentialEnv(TextAECEnv):
             speaks = agent in self.speakers
             marked = target if speaks else self._chosen.get(agent)
             heard = self._heard.get(agent)
-            said = (heard.text if heard else "") if speaks else self._arrived.get(agent, "")
+            text = (heard.text if heard else "") if speaks else self._arrived.get(agent, "")
             fill = RIGHT if marked == target else WRONG
             objects = map(in_words, ordered(self.task, agent))
-            cells = [Cell(one, fill) if one == marked else Cell(one) for one in objects]
-            told = f"{'says' if speaks else 'hears'}: {said}" if said else ""
-            rows.append([Cell(agent, framed=False), *cells, Cell(told, framed=False)])
+            cells = [Cell(thing, fill) if thing == marked else Cell(thing) for thing in objects]
+            caption = f"{'says' if speaks else 'hears'}: {text}" if text else ""
+            rows.append([Cell(agent, framed=False), *cells, Cell(caption, framed=False)])
         return table_svg("candidates", rows)
 
     # -- what is known of tasks -------------------------------------------------------------------
@@ -412,4 +413,4 @@ class ReferentialEnv(TextAECEnv):
 
 
 def _inverse(names: Sequence[int]) -> list[int]:
-    return [list(names).index(one) for one in range(len(names))]
+    return [list(names).index(token) for token in range(len(names))]

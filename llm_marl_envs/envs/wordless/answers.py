@@ -22,7 +22,7 @@ from llm_marl_envs.envs.questions.kind import MAX_LEVEL
 from llm_marl_envs.envs.questions.kinds import SAFE
 from llm_marl_envs.envs.questions.solo import ways
 from llm_marl_envs.envs.questions.vocabulary import listed
-from llm_marl_envs.envs.wordless.reading import answers_now, found, told
+from llm_marl_envs.envs.wordless.reading import answers_now, match_in, opening_of
 
 WORD = re.compile(r"\[([^\[\]]+)\]")
 COLOURS = ("1234457", "1111567", "1222566", "0004466", "1111567", "1000067", "0133366", "1222567")
@@ -50,10 +50,10 @@ def best_number(request: Request) -> str:
     """`math_team`: the actor gives the answer that most deals give."""
     if not request.agent.startswith("actor"):
         return ""
-    opening = told(request)
-    low, high = map(int, found(r"from ([0-9]+) to ([0-9]+)", opening).groups())
-    text = found(r"What is (.+)\?", opening)[1]
-    level = next(one for one in (*LEVELS, LEVELS[-1] + 1) if text in by_text(one))
+    opening = opening_of(request)
+    low, high = map(int, match_in(r"from ([0-9]+) to ([0-9]+)", opening).groups())
+    text = match_in(r"What is (.+)\?", opening)[1]
+    level = next(level for level in (*LEVELS, LEVELS[-1] + 1) if text in by_text(level))
     return f"Answer: {best_guess(by_text(level)[text], low, high)}"
 
 
@@ -61,14 +61,14 @@ def first_object(request: Request) -> str:
     """`referential`: the listener names the first object that it is shown."""
     if not request.agent.startswith("listener"):
         return ""
-    return found(r"Objects: ([^,]+),", told(request))[1]
+    return match_in(r"Objects: ([^,]+),", opening_of(request))[1]
 
 
 def shared_bets(request: Request) -> str:
     """`debate`, dials: three debaters bet on cases, two on each, in the last round."""
     if not answers_now(request):
         return ""
-    lure, dial, own = _dials(told(request))
+    lure, dial, own = _dials(opening_of(request))
     words = _words(lure, own)
     return _answer(lure, words, _bet(dial, words, own, lure))
 
@@ -77,7 +77,7 @@ def own_part(request: Request) -> str:
     """`solve_critique_refine`: the refiner answers by its own part: dials or numbers to add."""
     if request.agent.rpartition("_")[0] != REFINER:
         return ""
-    opening = told(request)
+    opening = opening_of(request)
     if "dials" not in opening:
         return f"Answer: [{_total(opening)}]"
     lure, dial, own = _dials(opening)
@@ -90,8 +90,8 @@ def own_part(request: Request) -> str:
 # -- dials ----------------------------------------------------------------------------------------
 def _dials(opening: str) -> tuple[list[str], int, str]:
     """The manual's words, the own dial counted from 0, and its word in the manual's description."""
-    lure = WORD.findall(found(r"The manual says (\S+)\.", opening)[1])
-    dial = found(r"Dial ([0-9]+): (\S+)", opening)
+    lure = WORD.findall(match_in(r"The manual says (\S+)\.", opening)[1])
+    dial = match_in(r"Dial ([0-9]+): (\S+)", opening)
     # What the manual names is the first description that has not worn off, as on the dial.
     return lure, int(dial[1]) - 1, WORD.findall(dial[2])[0]
 
@@ -138,21 +138,21 @@ def _bet(dial: int, words: tuple[str, ...], own: str, lure: list[str]) -> tuple[
 
 
 def _answer(lure: list[str], words: tuple[str, ...], case: tuple[int, ...]) -> str:
-    said = [
+    chosen = [
         [word for word in words if word != wrong][number]
         for wrong, number in zip(lure, case, strict=True)
     ]
-    return f"Answer: {listed(said)}"
+    return f"Answer: {listed(chosen)}"
 
 
 # -- numbers to add -------------------------------------------------------------------------------
 def _total(opening: str) -> int:
     """The likeliest choice: neither the number that all have heard nor what that is misread as."""
-    choices = [int(one) for one in WORD.findall(found(r"Choices: (\S+)", opening)[1])]
-    parts, places = map(int, found(r"There are ([0-9]+) \w+ of ([0-9]+) ", opening).groups())
-    lure = int(found(r"says ([0-9]+)\.", opening)[1])
-    own = int(found(r"Only you know:\n\w+ [0-9]+: ([0-9]+) ", opening)[1])
-    left = [one for one in choices if one not in (lure, parts * places - lure)]
+    choices = [int(choice) for choice in WORD.findall(match_in(r"Choices: (\S+)", opening)[1])]
+    parts, places = map(int, match_in(r"There are ([0-9]+) \w+ of ([0-9]+) ", opening).groups())
+    lure = int(match_in(r"says ([0-9]+)\.", opening)[1])
+    own = int(match_in(r"Only you know:\n\w+ [0-9]+: ([0-9]+) ", opening)[1])
+    left = [choice for choice in choices if choice not in (lure, parts * places - lure)]
     return max(left, key=lambda total: _likely(places, parts, total, own))
 
 
@@ -166,8 +166,8 @@ def seats_and_lines(request: Request) -> str:
     """`agents_net`, 8 nodes: colours and guards by seat and lines, line 1, one name for all."""
     if not answers_now(request):
         return ""
-    opening = told(request)
-    problem = found(r"\n(\w+): ", opening)[1]
+    opening = opening_of(request)
+    problem = match_in(r"\n(\w+): ", opening)[1]
     return f"Answer: {SAID.get(problem) or _of_node(problem, request)}"
 
 
@@ -177,11 +177,11 @@ def _of_node(problem: str, request: Request) -> str:
     Raises:
         ValueError: a network of another size.
     """
-    opening = told(request)
-    if found(r"one of ([0-9]+) nodes", opening)[1] != str(len(GUARDS)):
+    opening = opening_of(request)
+    if match_in(r"one of ([0-9]+) nodes", opening)[1] != str(len(GUARDS)):
         raise ValueError(f"{opening!r:.80}: wordless teams know networks of {len(GUARDS)} nodes")
     seat = int(request.agent.rpartition("_")[2])
-    lines = int(found(r"You have (?:one line, |lines 1 to )([0-9]+)", opening)[1])
+    lines = int(match_in(r"You have (?:one line, |lines 1 to )([0-9]+)", opening)[1])
     if problem == "Colours":
         return str(int(COLOURS[seat][lines - 1]) + 1)
     if problem == "Guards":
@@ -194,15 +194,15 @@ def lone_main(request: Request) -> str:
     """`coop_coding`: main answers what most of the operations would, of all that there are."""
     if not request.agent.startswith("main"):
         return IDLE_HELPER
-    known = _by_main()
-    asked = next((text for text in known if text in told(request)), None)
+    by_prompt = _by_main()
+    asked = next((text for text in by_prompt if text in opening_of(request)), None)
     if asked is None:
-        raise ValueError(f"{told(request)!r:.200}: no task of two authors")
-    one = known[asked][0]
-    names = {"item": "x", "fold": "a, b", "sequence": "xs"}[one.kind]
-    ops = ", ".join(f"lambda {names}: {OPS[one.kind][task.op].code}" for task in known[asked])
-    interface = {"item": "item", "fold": "args", "sequence": "list"}[one.kind]
-    solve = expert(one, "main", interface)
+        raise ValueError(f"{opening_of(request)!r:.200}: no task of two authors")
+    first = by_prompt[asked][0]
+    names = {"item": "x", "fold": "a, b", "sequence": "xs"}[first.kind]
+    ops = ", ".join(f"lambda {names}: {OPS[first.kind][task.op].code}" for task in by_prompt[asked])
+    interface = {"item": "item", "fold": "args", "sequence": "list"}[first.kind]
+    solve = expert(first, "main", interface)
     run = solve.replace("def solve(xs)", "def run(aux, xs)")
     return run + "\n" + GUESS.format(ops=ops)
 
@@ -221,11 +221,11 @@ def lone_brief(request: Request) -> str:
     """`coop_writing_tldr`: the brief treats one topic, whose detail the other text guesses."""
     if not request.agent.startswith("brief"):
         return "Mia fixed the key."
-    return found(r"Rent: .+", told(request))[0]
+    return match_in(r"Rent: .+", opening_of(request))[0]
 
 
 def lone_background(request: Request) -> str:
     """`coop_writing_arxiv`: the first author states three facts, the other guesses the last."""
     if not request.agent.startswith("background"):
         return "The encoder supports the parser."
-    return "\n".join(SENTENCE.findall(told(request))[:3])
+    return "\n".join(SENTENCE.findall(opening_of(request))[:3])

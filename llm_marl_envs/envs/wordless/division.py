@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.envs.games.share_texts import choice_text, read_claim
 from llm_marl_envs.envs.games.shares import Rules
-from llm_marl_envs.envs.wordless.reading import found, told
+from llm_marl_envs.envs.wordless.reading import match_in, opening_of
 
 CHOOSE = "Answer with one line: the things that you take, or nothing."
 
@@ -27,10 +27,10 @@ def thresholds(request: Request) -> str:
     """`trust_split`, paid by the sum: each takes what is worth its threshold or more to it."""
     if CHOOSE not in request.messages[-1].content:
         return ""
-    opening = told(request)
-    players = int(found(r"^([0-9]+) players divide", opening)[1])
-    things = found(r"players divide: (.+?)\. You", opening)[1].split(", ")
-    worth = read_claim(found(r"To you they are worth: (.+?)\.", opening)[1], things) or ()
+    opening = opening_of(request)
+    players = int(match_in(r"^([0-9]+) players divide", opening)[1])
+    things = match_in(r"players divide: (.+?)\. You", opening)[1].split(", ")
+    worth = read_claim(match_in(r"To you they are worth: (.+?)\.", opening)[1], things) or ()
     taking = best_thresholds(players, len(things), sum(worth), rules_in(opening))
     least = taking[int(request.agent.rpartition("_")[2])]
     chosen = [thing for thing, value in zip(things, worth, strict=True) if value >= least]
@@ -41,7 +41,7 @@ def rules_in(opening: str) -> Rules:
     """What becomes of things that nobody takes, or several, as the players are told."""
     kept = []
     for what in ("shared alike", "shared by them"):
-        lost = found(rf"{what}(?:, ([0-9]+)% of it lost)?\.", opening)[1]
+        lost = match_in(rf"{what}(?:, ([0-9]+)% of it lost)?\.", opening)[1]
         kept.append(1 - int(lost or 0) / 100)
     return Rules(*kept)
 
@@ -60,25 +60,25 @@ def best_thresholds(players: int, things: int, total: int, rules: Rules) -> tupl
     starts = [(1, *[highest] * (players - 1))]
     starts += [(least,) * players for least in range(1, highest + 1)]
     tried = [_climbed(start, things, total, rules) for start in starts]
-    return max(tried, key=lambda one: mean_sum(one, things, total, rules))
+    return max(tried, key=lambda thresholds: mean_sum(thresholds, things, total, rules))
 
 
 def _climbed(start: tuple[int, ...], things: int, total: int, rules: Rules) -> tuple[int, ...]:
     """Thresholds that no player gains by changing alone."""
-    found, before = start, None
-    while found != before:
-        before = found
-        for seat in range(len(found)):
+    best, before = start, None
+    while best != before:
+        before = best
+        for seat in range(len(best)):
             options = [
-                (*found[:seat], least, *found[seat + 1 :]) for least in range(1, total - things + 3)
+                (*best[:seat], least, *best[seat + 1 :]) for least in range(1, total - things + 3)
             ]
-            better = max(options, key=lambda one: mean_sum(one, things, total, rules))
+            better = max(options, key=lambda thresholds: mean_sum(thresholds, things, total, rules))
             if (
                 mean_sum(better, things, total, rules)
-                > mean_sum(found, things, total, rules) + 1e-12
+                > mean_sum(best, things, total, rules) + 1e-12
             ):
-                found = better
-    return found
+                best = better
+    return best
 
 
 @lru_cache(maxsize=65536)
@@ -94,8 +94,8 @@ def mean_sum(least: tuple[int, ...], things: int, total: int, rules: Rules) -> f
     values = np.arange(1, total - things + 2)
     chance = np.array([comb(total - value - 1, things - 2) for value in values], float)
     chance /= chance.sum()
-    takes = np.array([chance[values >= one].sum() for one in least])
-    taken = np.array([(chance * values)[values >= one].sum() for one in least])
+    takes = np.array([chance[values >= threshold].sum() for threshold in least])
+    taken = np.array([(chance * values)[values >= threshold].sum() for threshold in least])
     left = (chance * values).sum() - taken
     earned = 0.0
     for seat in range(len(least)):
@@ -108,7 +108,7 @@ def mean_sum(least: tuple[int, ...], things: int, total: int, rules: Rules) -> f
 
 def _counts(takes: NDArray[np.float64]) -> NDArray[np.float64]:
     """How likely 0, 1, 2 ... take, each by its own chance."""
-    found = np.ones(1)
+    chances = np.ones(1)
     for chance in takes:
-        found = np.convolve(found, [1 - chance, chance])
-    return found
+        chances = np.convolve(chances, [1 - chance, chance])
+    return chances

@@ -36,7 +36,7 @@ from llm_marl_envs.envs.grids.maps import (
 from llm_marl_envs.envs.grids.maze_tasks import LONGER, MazeOptions
 from llm_marl_envs.envs.grids.sudoku_bounds import CELLS, SOLVED
 from llm_marl_envs.envs.grids.sudoku_rules import SHAPES, Grid, all_grids
-from llm_marl_envs.envs.wordless.reading import cells_in, found, told
+from llm_marl_envs.envs.wordless.reading import cells_in, match_in, opening_of
 from llm_marl_envs.envs.wordless.walks import Worlds, best_walk, ends_of
 
 DRAWN = 1000
@@ -49,7 +49,7 @@ def blind_walk(request: Request) -> str:
     """`plan_path`: the planner takes the walk that is best over maps with its start and goal."""
     if request.agent != PLANNER:
         return ""
-    cells = cells_in(told(request))
+    cells = cells_in(opening_of(request))
     return _named(_way(size_of(cells), cells.index(START), cells.index(GOAL)))
 
 
@@ -57,11 +57,11 @@ def blind_pushes(request: Request) -> str:
     """`sokoban`: as `blind_walk` over walls and targets; later turns by what the first told."""
     if request.agent != PLANNER:
         return ""
-    cells = cells_in(told(request))
+    cells = cells_in(opening_of(request))
     size = size_of(cells)
     worlds, state = _pushing(size, cells.index(PLAYER), _only(cells, BOX))
-    for said, heard in zip(_own(request), _heard(request), strict=True):
-        moves = tuple([*MOVES].index(letter) for letter in said)
+    for answer, heard in zip(_own(request), _heard(request), strict=True):
+        moves = tuple([*MOVES].index(letter) for letter in answer)
         made, ends = ends_of(worlds, state, moves)
         stop = re.search(r"Move ([0-9]+), ", heard)
         walked = int(stop[1]) - 1 if stop else len(moves)
@@ -74,10 +74,10 @@ def blind_pushes(request: Request) -> str:
 
 def common_walk(request: Request) -> str:
     """`collab_maze`: both name the walk that is best over mazes with this start and goal."""
-    asked = found(r"(Speak|Name moves)\.$", request.messages[-1].content)[1]
+    asked = match_in(r"(Speak|Name moves)\.$", request.messages[-1].content)[1]
     if asked == "Speak":
         return ""
-    cells = cells_in(told(request))
+    cells = cells_in(opening_of(request))
     return _named(_maze_way(size_of(cells), cells.index(START), cells.index(GOAL)))
 
 
@@ -85,17 +85,17 @@ def counted_digits(request: Request) -> str:
     """`sudoku`, 4x4: the planner's best answers over the solutions that agree with its givens."""
     if request.agent != PLANNER:
         return ""
-    cells = cells_in(told(request))
+    cells = cells_in(opening_of(request))
     if size_of(cells) != SMALL:
         raise ValueError(f"a grid of {size_of(cells)} rows: wordless teams know those of {SMALL}")
-    turns = int(found(r"There are ([0-9]+) turns", told(request))[1])
+    turns = int(match_in(r"There are ([0-9]+) turns", opening_of(request))[1])
     left = list(_solutions(cells))
     for turn in range(turns if left else 0):
         # One whole solution in each turn but the last: see `grids/sudoku_bounds.py`.
         offer = _likeliest(left) if turn + 1 == turns or len(left) < 2 else _common(left)
         if turn == request.turn:
             return f"Answer: {' '.join(map(str, offer))}"
-        left = [one for one in left if one != offer] or left
+        left = [grid for grid in left if grid != offer] or left
     return ""
 
 
@@ -116,33 +116,33 @@ def _named(moves: Sequence[int]) -> str:
 
 def _own(request: Request) -> list[str]:
     """The moves of the seat's earlier answers."""
-    texts = [one.content for one in request.messages if one.role == "assistant"]
+    texts = [message.content for message in request.messages if message.role == "assistant"]
     return [text.removeprefix("Answer:").replace(" ", "") for text in texts]
 
 
 def _heard(request: Request) -> list[str]:
     """What it was told of each of them."""
-    return [one.content for one in request.messages if "You are at " in one.content]
+    return [message.content for message in request.messages if "You are at " in message.content]
 
 
 # -- a way on a map -------------------------------------------------------------------------------
 def _ahead(size: int) -> NDArray[np.int64]:
     """(S, M): where a move leads on a map without walls; -1 over the edge."""
-    rows = [one.values() for one in ahead_of(size)]
+    rows = [ways.values() for ways in ahead_of(size)]
     return np.array([[-1 if place is None else place for place in row] for row in rows])
 
 
 def _left(cells: str, goal: int) -> NDArray[np.float64]:
     """(S,): moves of a shortest way to the goal; infinite where there is none."""
-    found = np.full(len(cells), np.inf)
-    known = distances(cells, goal)
-    found[[*known]] = [*known.values()]
-    return found
+    moves = np.full(len(cells), np.inf)
+    lengths = distances(cells, goal)
+    moves[[*lengths]] = [*lengths.values()]
+    return moves
 
 
 def _walls(cells: Sequence[str], ahead: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(W, S, M): whether a move leads into a wall."""
-    walls = np.array([[cell == WALL for cell in one] for one in cells])
+    walls = np.array([[cell == WALL for cell in grid] for grid in cells])
     return walls[:, np.maximum(ahead, 0)]
 
 
@@ -153,7 +153,7 @@ def _maps(size: int) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64
     A map comes with `PAIRS` of all its pairs that are far apart, so the more it has the less likely
     each is.
     """
-    level = next(one for one in BEYOND.values() if one.size == size)
+    level = next(level for level in BEYOND.values() if level.size == size)
     rng = random.Random(f"wordless/path/{size}")
     cells: list[str] = []
     left: list[NDArray[np.float64]] = []
@@ -174,12 +174,12 @@ def _way(size: int, start: int, goal: int) -> tuple[int, ...]:
     """The walk that is best over maps where this start and goal are far apart."""
     cells, left, weights = _maps(size)
     ways = left[:, goal]
-    least = next(one for one in BEYOND.values() if one.size == size).least
+    least = next(level for level in BEYOND.values() if level.size == size).least
     kept = (ways[:, start] >= least) & np.isfinite(ways[:, start])
     scores = PROGRESS * _nearer(ways[kept], start)
     scores[:, goal] += ARRIVED
     ahead = _ahead(size)
-    walls = _walls([one for one, fits in zip(cells, kept, strict=True) if fits], ahead)
+    walls = _walls([grid for grid, fits in zip(cells, kept, strict=True) if fits], ahead)
     return best_walk(Worlds(weights[kept], scores, ahead, walls), start)
 
 
@@ -195,7 +195,7 @@ def _maze_way(size: int, start: int, goal: int) -> tuple[int, ...]:
     longest, cells, left = range(size + 1, size + 2 + LONGER), [], []
     for _ in range(40 * DRAWN):
         drawn = draw_map(size, MazeOptions().walls, rng)
-        drawn = "".join(FREE if at in (start, goal) else one for at, one in enumerate(drawn))
+        drawn = "".join(FREE if at in (start, goal) else cell for at, cell in enumerate(drawn))
         ways = _left(drawn, goal)
         if ways[start] in longest:
             cells.append(drawn)
@@ -217,9 +217,9 @@ def _steps(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     for player in inside:
         for box in inside:
             for number, move in enumerate(MOVES):
-                there = moved(cells, Position(player, (box,)), move)
-                if there is not None and player != box:
-                    ends = (there.player, there.boxes[0])
+                position = moved(cells, Position(player, (box,)), move)
+                if position is not None and player != box:
+                    ends = (position.player, position.boxes[0])
                     ahead[player * places + box, number] = ends[0] * places + ends[1]
                     needed[player * places + box, number] = ends
     return ahead, needed
@@ -231,7 +231,7 @@ def _rooms(size: int) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[n
 
     As `_maps`, the more starts a map has the less likely each is.
     """
-    level = next(one for one in BOX_LEVELS.values() if one.size == size)
+    level = next(level for level in BOX_LEVELS.values() if level.size == size)
     rng = random.Random(f"wordless/boxes/{size}")
     walls: list[list[bool]] = []
     left: list[NDArray[np.float64]] = []
@@ -240,11 +240,11 @@ def _rooms(size: int) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[n
         cells = surrounded(draw_map(size - 2, level.walls, rng), size)
         free = [at for at, cell in enumerate(cells) if cell == FREE]
         target = rng.choice(free or [0])
-        known = moves_left(cells, (target,)) if len(free) > 1 else {}
-        far = sum(one >= level.least and at.boxes != (target,) for at, one in known.items())
+        lengths = moves_left(cells, (target,)) if len(free) > 1 else {}
+        far = sum(length >= level.least and at.boxes != (target,) for at, length in lengths.items())
         if far >= PAIRS:
             ways = np.full(size**4, np.inf)
-            ways[[at.player * size**2 + at.boxes[0] for at in known]] = [*known.values()]
+            ways[[at.player * size**2 + at.boxes[0] for at in lengths]] = [*lengths.values()]
             walls.append([cell == WALL for cell in cells])
             left.append(ways)
             weights.append(1 / far)
@@ -256,7 +256,7 @@ def _pushing(size: int, player: int, box: int) -> tuple[Worlds, int]:
     walls, left, weights = _rooms(size)
     ahead, needed = _steps(size)
     state = player * size**2 + box
-    least = next(one for one in BOX_LEVELS.values() if one.size == size).least
+    least = next(level for level in BOX_LEVELS.values() if level.size == size).least
     kept = (left[:, state] >= least) & np.isfinite(left[:, state])
     scores = PROGRESS * _nearer(left[kept], state) + ARRIVED * (left[kept] == 0)
     blocked = walls[kept][:, needed[..., 0]] | walls[kept][:, needed[..., 1]]
@@ -268,15 +268,15 @@ def _pushing(size: int, player: int, box: int) -> tuple[Worlds, int]:
 def _solutions(cells: str) -> tuple[Grid, ...]:
     """The digits for the dots, of all grids that have what the seat sees and one solution."""
     own = {at: int(cell) for at, cell in enumerate(cells) if cell.isdigit()}
-    given = [at for at, cell in enumerate(cells) if cell != "."]
+    shown = [at for at, cell in enumerate(cells) if cell != "."]
     empty = [at for at, cell in enumerate(cells) if cell == "."]
     grids = all_grids(SHAPES[SMALL])
-    count = Counter(tuple(grid[at] for at in given) for grid in grids)
+    count = Counter(tuple(grid[at] for at in shown) for grid in grids)
     return tuple(
         tuple(grid[at] for at in empty)
         for grid in grids
         if all(grid[at] == digit for at, digit in own.items())
-        and count[tuple(grid[at] for at in given)] == 1
+        and count[tuple(grid[at] for at in shown)] == 1
     )
 
 
@@ -289,11 +289,11 @@ def _worth(answer: Grid, solutions: Sequence[Grid]) -> float:
 def _likeliest(solutions: Sequence[Grid]) -> Grid:
     """The last answer: the commonest digit of each cell, or a solution, whichever scores more."""
     common = tuple(Counter(column).most_common(1)[0][0] for column in zip(*solutions, strict=True))
-    return max([common, *solutions], key=lambda one: _worth(one, solutions))
+    return max([common, *solutions], key=lambda grid: _worth(grid, solutions))
 
 
 def _common(solutions: Sequence[Grid]) -> Grid:
     """The solution to try first: without it the rest is answered best."""
-    rests = [[other for other in solutions if other != one] for one in solutions]
+    rests = [[other for other in solutions if other != grid] for grid in solutions]
     values = [_worth(_likeliest(rest), rest) for rest in rests]
     return solutions[int(np.argmax(values))]

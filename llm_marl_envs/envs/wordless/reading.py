@@ -9,12 +9,12 @@ from llm_marl_envs.core.records import Request
 ROUND = re.compile(r"(?:Round|Turn) ([0-9]+) of ([0-9]+)\.")
 
 
-def told(request: Request) -> str:
+def opening_of(request: Request) -> str:
     """The opening of a seat."""
     return request.messages[0].content
 
 
-def found(pattern: str, text: str) -> re.Match[str]:
+def match_in(pattern: str, text: str) -> re.Match[str]:
     """What a text must hold.
 
     Raises:

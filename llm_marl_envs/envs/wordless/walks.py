@@ -59,13 +59,13 @@ def ends_of(
     ends = np.full(len(worlds.weights), state)
     going = np.ones(len(worlds.weights), bool)
     for move in moves:
-        there = worlds.ahead[state, move]
-        going &= (there >= 0) & ~worlds.blocked[:, state, move]
+        following = worlds.ahead[state, move]
+        going &= (following >= 0) & ~worlds.blocked[:, state, move]
         if not going.any():
             break
         made += going
-        ends = np.where(going, there, ends)
-        state = int(there)
+        ends = np.where(going, following, ends)
+        state = int(following)
     return made, ends
 
 
@@ -89,8 +89,8 @@ def best_walk(worlds: Worlds, state: int) -> tuple[int, ...]:
                 key = (following.state, following.alive.tobytes())
                 if key not in longer or following.value > longer[key].value:
                     longer[key] = following
-        beam = sorted(longer.values(), key=lambda one: -one.value)[:BEAM]
-        best = max([best, *beam[:1]], key=lambda one: one.value)
+        beam = sorted(longer.values(), key=lambda walk: -walk.value)[:BEAM]
+        best = max([best, *beam[:1]], key=lambda walk: walk.value)
     return best.moves
 
 
@@ -117,8 +117,8 @@ def _longer(
         walk: the walk.
     """
     here = worth[walk.state]
-    for move, there in enumerate(ahead):
+    for move, following in enumerate(ahead):
         going = walk.alive & free[move]
-        if there >= 0 and going.any():
+        if following >= 0 and going.any():
             lost = walk.lost + float(here[walk.alive & ~going].sum())
-            yield _begun(worth, (*walk.moves, move), int(there), going, lost)
+            yield _begun(worth, (*walk.moves, move), int(following), going, lost)

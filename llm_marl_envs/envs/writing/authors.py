@@ -94,8 +94,8 @@ class CoopWritingEnv(TextParallelEnv):
     text_prompts: ClassVar[Mapping[int, tuple[str, ...]]]
     """Number of authors -> what each seat is told of a `{text}` from outside; see `blind`."""
 
-    def __init__(self, **given: Any) -> None:
-        options = self.Options(**given)
+    def __init__(self, **arguments: Any) -> None:
+        options = self.Options(**arguments)
         n_agents, protocol, turns = options.n_agents, options.protocol, options.turns
         self.seats = self.known_seats[:n_agents]
         source = writing_tasks(options.tasks, self.kind, options.split, n_agents)
@@ -181,7 +181,7 @@ class CoopWritingEnv(TextParallelEnv):
         score = self.score_terms(self.task, [self._texts[agent] for agent in self.seats])
         total = sum(score.values())
         self._scores.append(score)
-        terms = {name: gains([one[name] for one in self._scores])[-1] for name in score}
+        terms = {name: gains([earlier[name] for earlier in self._scores])[-1] for name in score}
         ended = turn + 1 >= self.max_turns
         return Outcome(
             reward_terms=dict.fromkeys(self.seats, terms),
@@ -205,7 +205,7 @@ class CoopWritingEnv(TextParallelEnv):
 
     def _feedback(self, turn: int, writers: Sequence[str]) -> dict[str, str]:
         """What each agent is told before turn number `turn`; `writers` wrote in the one before."""
-        told = {}
+        prompts = {}
         for agent in writers:
             text = self._texts[agent][:MAX_PARTNER_CHARS]
             for listener, heard in self.pass_on(agent, text, self._readers(agent, turn)).items():
@@ -215,24 +215,24 @@ class CoopWritingEnv(TextParallelEnv):
             again = turn >= len(self.seats) or self.protocol == "discussion"
             if agent in writing:
                 prompt = REVISE_PROMPT if again else WRITE_PROMPT
-                told[agent] = prompt.format(partners=self._shown(agent))
+                prompts[agent] = prompt.format(partners=self._shown(agent))
             else:
-                told[agent] = WAIT_PROMPT.format(who=self._called(writing[0]))
-        return told
+                prompts[agent] = WAIT_PROMPT.format(who=self._called(writing[0]))
+        return prompts
 
     def _shown(self, reader: str) -> str:
         """The texts of the others, as far as `reader` may see them."""
-        heard = {one: self._heard[reader].get(one) for one in self.seats if one != reader}
-        known = {one: text for one, text in heard.items() if text is not None}
-        return "".join(f"{self._called(one)} wrote:\n{text}\n" for one, text in known.items())
+        heard = {agent: self._heard[reader].get(agent) for agent in self.seats if agent != reader}
+        shown = {agent: text for agent, text in heard.items() if text is not None}
+        return "".join(f"{self._called(agent)} wrote:\n{text}\n" for agent, text in shown.items())
 
     def _called(self, partner: str) -> str:
         return partner if len(self.seats) > 2 else "Your partner"
 
     def _readers(self, writer: str, turn: int) -> list[str]:
         """Who is shown a text of `writer`: who else writes at `turn`, the next one, or later."""
-        later = {one for at in range(turn, self.max_turns) for one in self._writers(at)}
-        return [one for one in self.seats if one in later and one != writer]
+        later = {agent for at in range(turn, self.max_turns) for agent in self._writers(at)}
+        return [agent for agent in self.seats if agent in later and agent != writer]
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """Who is shown whose text: who writes after it was written."""

@@ -206,7 +206,7 @@ class CoopWritingArxivEnv(CoopWritingEnv):
             for section in document.sections
             if whole or section.told[seat]
         )
-        known = [section.label for section in document.sections if all(section.told)]
+        shared = [section.label for section in document.sections if all(section.told)]
         n = len(self.seats)
         others = " and ".join(part for part in PARTS[:n] if part != PARTS[seat])
         return (FULL_PROMPT if whole else SPLIT_PROMPT).format(
@@ -214,7 +214,7 @@ class CoopWritingArxivEnv(CoopWritingEnv):
             blind=self.blind,
             lines="".join(lines),
             knowing=KNOWING[n],
-            known=", ".join(known),
+            known=", ".join(shared),
             quota=QUOTAS[n],
         )
 

@@ -78,7 +78,7 @@ def write(document: Document, seat: int, plan: str) -> str:
         raise ValueError(f"plan {plan!r}: this document allows {plans(document)}")
     own = PLANS[document.kind, document.seats][plan][seat]
     sections = [document.sections[i] for i in own]
-    return "".join(line(document.kind, one.label, one.told[seat]) for one in sections)
+    return "".join(line(document.kind, section.label, section.told[seat]) for section in sections)
 
 
 def read_plan(document: Document, seat: int, text: str) -> str | None:

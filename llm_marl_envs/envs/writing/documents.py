@@ -138,8 +138,8 @@ def line(kind: Kind, label: str, facts: Sequence[Fact]) -> str:
 
 def identity(document: Document) -> str:
     """A hash of what the document says: equal for equal facts, whatever their order and labels."""
-    told = sorted((f.subject, f.relation, f.object, f.holds) for f in document.facts)
-    return hashlib.sha256(repr((document.kind, told)).encode()).hexdigest()
+    facts = sorted((f.subject, f.relation, f.object, f.holds) for f in document.facts)
+    return hashlib.sha256(repr((document.kind, facts)).encode()).hexdigest()
 
 
 def data_of(document: Document) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def document_of(data: Mapping[str, Any]) -> Document | None:
     if "sections" not in data:
         return None
     sections = []
-    for one in data["sections"]:
-        told = tuple(tuple(Fact(*fact) for fact in facts) for facts in one["told"])
-        sections.append(Section(one["label"], told, one["open"]))
+    for entry in data["sections"]:
+        knowledge = tuple(tuple(Fact(*fact) for fact in facts) for facts in entry["told"])
+        sections.append(Section(entry["label"], knowledge, entry["open"]))
     return Document(data["kind"], tuple(sections))

@@ -98,8 +98,8 @@ def _form(document: Document, seat: int, reading: Reading, treated: int) -> floa
 def word_budget(document: Document, seat: int) -> int:
     """Most words of a text before it loses."""
     if document.kind == "post":
-        told = document.sections[0].told
-        per_section = len({*told[0], *told[seat]})
+        knowledge = document.sections[0].told
+        per_section = len({*knowledge[0], *knowledge[seat]})
     else:
         per_section = len(document.sections[1].facts)
     return WORDS_PER_FACT * per_section * document.quota
@@ -113,8 +113,8 @@ def grounded_terms(document: Document, texts: Sequence[str]) -> dict[str, float]
     or facts in several (abstract) cost. `form` <= 0: what the form of the texts costs.
     """
     accounts = [account(document, seat, text) for seat, text in enumerate(texts)]
-    faults = sum(one.false + one.repeats for one in accounts)
-    stated = Counter(fact for one in accounts for fact in one.true)
+    faults = sum(account.false + account.repeats for account in accounts)
+    stated = Counter(fact for account in accounts for fact in account.true)
     if document.kind == "post":
         unit = document.quota
         supported = min(1.0, _topics(document, accounts) / unit)
@@ -134,7 +134,7 @@ def grounded_terms(document: Document, texts: Sequence[str]) -> dict[str, float]
         "supported": supported,
         "contradicted": 0.0 - contradicted,
         "together": 0.0 - apart,
-        "form": prod((one.form for one in accounts), start=value) - value,
+        "form": prod((account.form for account in accounts), start=value) - value,
     }
 
 
@@ -146,7 +146,7 @@ def _topics(document: Document, accounts: Sequence[Account]) -> float:
         gist, *details = section.told
         if section.open and brief.true.issuperset(gist):
             total += prod(
-                sum(fact in one.true for fact in own) / len(own)
-                for one, own in zip(detailed, details, strict=True)
+                sum(fact in account.true for fact in own) / len(own)
+                for account, own in zip(detailed, details, strict=True)
             )
     return total

@@ -82,8 +82,8 @@ def _left_out(rng: Random) -> set[int]:
     They are drawn from those that a plan, which is drawn too, does not treat, so that this one plan
     at least stays possible.
     """
-    known = PLANS["post", 2]
-    plan = known[rng.choice(sorted(known))]
+    plans = PLANS["post", 2]
+    plan = plans[rng.choice(sorted(plans))]
     rest = [i for i in range(TOPICS) if i not in plan[0]]
     return set(rng.sample(rest, rng.choices((0, 1, 2), LEFT_OUT)[0]))
 
@@ -96,8 +96,8 @@ def _abstract(rng: Random, split: str, seats: int) -> Document:
     for topic, knowing in zip(_topics(rng, words), _knowledge(rng, seats), strict=True):
         pools = (words.actors, tuple(topic.verbs), (*words.actors, *words.effects))
         facts = _draw(rng, used, pools, n)
-        told = tuple(facts if seat in knowing else () for seat in range(seats))
-        sections.append(Section(topic.label, told))
+        knowledge = tuple(facts if seat in knowing else () for seat in range(seats))
+        sections.append(Section(topic.label, knowledge))
     return Document("abstract", tuple(sections))
 
 
@@ -109,11 +109,11 @@ def _knowledge(rng: Random, seats: int) -> list[tuple[int, ...]]:
     these are told to one seat only, in agreement with a plan that is drawn, so that one plan at
     least stays possible.
     """
-    known = PLANS["abstract", seats]
-    owners = [{_owner(plan, place) for plan in known.values()} for place in range(TOPICS)]
+    plans = PLANS["abstract", seats]
+    owners = [{_owner(plan, place) for plan in plans.values()} for place in range(TOPICS)]
     everybody = tuple(range(seats))
     knows = [tuple(owner) if len(owner) == 1 else everybody for owner in owners]
-    plan = known[rng.choice(sorted(known))]
+    plan = plans[rng.choice(sorted(plans))]
     shared = [place for place in range(TOPICS) if knows[place] == everybody]
     for place in rng.sample(shared, rng.choices((0, 1, 2), LEFT_OUT)[0]):
         knows[place] = (_owner(plan, place),)

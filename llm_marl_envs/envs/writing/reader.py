@@ -100,7 +100,7 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
             break
         pieces = _pieces(sentence, lexicon)
         by_verb = _facts(pieces, lexicon) if pieces is not None else []
-        facts = [fact for some in by_verb for fact in some]
+        facts = [fact for stated in by_verb for fact in stated]
         claims += facts
         verbs += sum(word in lexicon.forms for word in words)
         stating_verbs += sum(map(bool, by_verb))
@@ -122,14 +122,14 @@ def _pieces(sentence: str, lexicon: Lexicon) -> list[str] | None:
     for place, piece in enumerate(pieces):
         before = pieces[place - 1] if place else ""
         if piece == ":":
-            known = before in lexicon.labels
+            allowed = before in lexicon.labels
         elif piece == "to":
-            known = before in _UNWILLING
+            allowed = before in _UNWILLING
         elif piece in lexicon.labels and pieces[place + 1 : place + 2] == [":"]:
-            known = True
+            allowed = True
         else:
-            known = piece in SMALL or piece in lexicon.entities or piece in lexicon.forms
-        if not known:
+            allowed = piece in SMALL or piece in lexicon.entities or piece in lexicon.forms
+        if not allowed:
             return None
     return pieces if _has_known_form(pieces, lexicon) else None
 
@@ -181,7 +181,7 @@ def _chain(pieces: Sequence[str], verb: int) -> int:
 def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[list[Fact]]:
     """The facts that each verb states, none for verbs without a subject or an object."""
     verbs = [i for i, piece in enumerate(pieces) if piece in lexicon.forms]
-    found: list[list[Fact]] = []
+    by_verb: list[list[Fact]] = []
     subjects: tuple[int, ...] = ()
     start = 0
     for order, verb in enumerate(verbs):
@@ -198,11 +198,11 @@ def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[list[Fact]]:
         turned = sum(piece in _NEGATORS for piece in chain) == 1
         passive = _passive(chain, pieces[verb], lexicon)
         triples = [(subjects, verb, place) for place in objects]
-        found.append([f for one in triples for f in _said(pieces, one, turned, passive, lexicon)])
-    return found
+        by_verb.append([f for t in triples for f in _stated(pieces, t, turned, passive, lexicon)])
+    return by_verb
 
 
-def _said(
+def _stated(
     pieces: Sequence[str],
     triple: tuple[tuple[int, ...], int, int],
     turned: bool,

@@ -104,9 +104,9 @@ def task_of_row(kind: Kind, row: Row) -> Task:
         data={
             "text": text,
             **{
-                seat: one
-                for seat, one in zip(_SEATS, references, strict=True)
-                if one or seat != "third"
+                seat: reference
+                for seat, reference in zip(_SEATS, references, strict=True)
+                if reference or seat != "third"
             },
             "summary": text if kind == "abstract" else summary.strip(),
         },
@@ -125,6 +125,6 @@ def writing_tasks(tasks: Tasks, kind: Kind, split: str, seats: int = 2) -> TaskS
     return open_tasks(
         tasks,
         split=split,
-        procedural=lambda one: procedural_source(kind, one, seats),
+        procedural=lambda split: procedural_source(kind, split, seats),
         from_row=partial(task_of_row, kind),
     )

@@ -67,7 +67,7 @@ def sentences_of(text: str) -> list[str]:
 
     Sentences end at full stops, question and exclamation marks, semicolons and line ends.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     start = 0
     plain = clean(text)
     word = _WORD.search(plain)
@@ -76,9 +76,9 @@ def sentences_of(text: str) -> list[str]:
             break
         end = match.end()
         if word.start() < end:
-            found.append(plain[start:end].strip())
+            sentences.append(plain[start:end].strip())
             word = _WORD.search(plain, end)
         start = end
     if word is not None:
-        found.append(plain[start:].strip())
-    return found
+        sentences.append(plain[start:].strip())
+    return sentences
