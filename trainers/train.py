@@ -268,7 +268,7 @@ def settled(
         [*dict.fromkeys(models.values())] if isinstance(models, dict) else [models],
         env,
         lora=run.get("lora") is not None,
-        turns=getattr(env.unwrapped, "max_turns", None) or args.max_turns or 1,
+        turns=getattr(env.unwrapped, "most_actions", None) or args.max_turns or 1,
     )
     if resume is None:
         resume = checkpoint_to_resume(Path(str(args.output_dir)), args.resume_from_checkpoint)

@@ -259,6 +259,7 @@ def _facts(env: TextEnv) -> dict[str, Any]:
         "max_action_chars": env.max_action_chars,
         "reward_range": list(env.reward_range),
         "append_only": env.append_only,
+        "beside": env.beside,
         "split": env.source.split,
         "tasks": len(env.source),
         "task_ids": ids,
@@ -441,9 +442,12 @@ def RemoteTeam(  # noqa: N802 - an environment, which has one class per form
             f"{server}: it serves no environment of this library; expected a server of "
             "bridges.openenv.app, or use OpenEnvSeat for one seat"
         )
-    if not facts["append_only"]:
+    if not facts["append_only"] or facts["beside"]:
         session.close()
-        raise ValueError(f"{server}: {state['env_id']} rewrites its chats; play it in process")
+        raise ValueError(
+            f"{server}: {state['env_id']} rewrites its chats, or its seats call tools; play it in "
+            "process"
+        )
     kind = RemoteTurns if state["turn_based"] else RemoteParallel
     return kind(session, state, render_mode)
 

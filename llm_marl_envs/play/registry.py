@@ -75,16 +75,10 @@ def make(
     chosen = spec(env_id)
     if api not in (None, *APIS):
         raise ValueError(f"api={api!r}: expected None or one of {APIS}")
-    _check_extras(chosen)
-    create = load_entry_point(chosen)
-    merged = {**chosen.kwargs, **kwargs}
-    _check_kwargs(chosen, create, merged)
-    env = create(**merged)
+    env = _created(chosen, kwargs)
     form = _form(chosen, env)
     seats = {"single_seat": single_seat, "pioneer_observer": pioneer_observer}
-    for flag, value in seats.items():
-        if not isinstance(value, bool):
-            raise TypeError(f"{flag}={value!r}: expected True or False")
+    check_types("", seats, dict.fromkeys(seats, bool))
     kwargs |= {flag: True for flag, value in seats.items() if value}
     if prompts is not None:  # one writer for all seats is told what they are told
         kwargs["prompts"] = _changed(env, "prompts", prompts)
@@ -102,6 +96,15 @@ def make(
         layer.spec = chosen
         layer.env_kwargs = _recorded(kwargs)
     return forms[-1]
+
+
+def _created(chosen: EnvSpec, kwargs: Mapping[str, Any]) -> Any:
+    """The environment itself, with nothing around it."""
+    _check_extras(chosen)
+    create = load_entry_point(chosen)
+    merged = {**chosen.kwargs, **kwargs}
+    _check_kwargs(chosen, create, merged)
+    return create(**merged)
 
 
 def _recorded(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,12 @@ class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
             raise ValueError(
                 f"actions for {taken}: partners play there; expected one for each of {self.agents}"
             )
-        return self._left(self._stepped(actions))
+        out = self._stepped(actions)
+        while (
+            self.env.agents and not self.agents
+        ):  # partners act on alone, as where they call tools
+            out = _joined(out, self._stepped({}))
+        return self._left(out)
 
     def _stepped(self, actions: Mapping[str, str]) -> Any:
         waiting = {a: self._seen[a] for a in self.env.agents if a in self.partners.team}
@@ -145,6 +150,21 @@ class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
 
     def _left(self, parts: Any) -> Any:
         return tuple({a: part[a] for a in self.possible_agents if a in part} for part in parts)
+
+
+def _joined(first: Any, then: Any) -> Any:
+    """What two steps gave, as one: rewards and their terms are summed, the rest is the later."""
+    paid, infos = dict(first[1]), dict(first[4])
+    for agent, reward in then[1].items():
+        paid[agent] = paid.get(agent, 0.0) + reward
+    for agent, info in then[4].items():
+        terms = dict(infos.get(agent, {}).get("reward_terms", {}))
+        for name, value in info.get("reward_terms", {}).items():
+            terms[name] = terms.get(name, 0.0) + value
+        infos[agent] = {**info, "reward_terms": terms} if terms else info
+    parts = zip(first, then, strict=True)
+    seen, _, ended, cut, _ = ({**before, **after} for before, after in parts)
+    return seen, paid, ended, cut, infos
 
 
 class PartnersAEC(BaseWrapper[str, Any, Any]):

@@ -22,7 +22,7 @@ from typing import Any
 
 from pettingzoo import AECEnv
 
-from llm_marl_envs.core.environment import task_ids
+from llm_marl_envs.core.environment import TextParallelEnv, task_ids
 from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.play.registry import make
@@ -85,6 +85,10 @@ class Table:
     def over(self, seat: str) -> bool:
         """Whether the episode is over for a seat."""
         env = self.env
+        if isinstance(
+            env.unwrapped, TextParallelEnv
+        ):  # seats that pass for a while are no longer in `agents`
+            return not env.agents
         if seat not in env.agents:
             return True
         return isinstance(env, AECEnv) and (env.terminations[seat] or env.truncations[seat])

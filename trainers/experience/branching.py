@@ -33,7 +33,7 @@ NEEDS: dict[str, tuple[Any, str]] = {
 def most_turns(env: Any, args: MAGRPOConfig) -> int | None:
     """Most actions of one agent in an episode; None where nobody says."""
     inner = env.unwrapped
-    return inner.max_turns if isinstance(inner, TextEnv) else args.max_turns
+    return inner.most_actions if isinstance(inner, TextEnv) else args.max_turns
 
 
 def form_of(env: Any, trained: Sequence[str], args: MAGRPOConfig) -> Form:

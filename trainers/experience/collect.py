@@ -344,10 +344,10 @@ def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
         size = partial(_bytes_told, agent)
         for task, words in heapq.nlargest(CONTEXT_READ, told, key=size):
             opening = len(policy.chats[name].opening(words[agent]))
-            longest = opening + env.max_turns * args.max_completion_length
+            longest = opening + env.most_actions * args.max_completion_length
             if limit is not None and longest > limit:
                 raise ValueError(
                     f"task {task.id!r}: {agent} may need {longest} tokens ({opening} to begin "
-                    f"with, {env.max_turns} x {args.max_completion_length} to answer) and the "
+                    f"with, {env.most_actions} x {args.max_completion_length} to answer) and the "
                     f"model's context holds {limit}; lower max_completion_length or turns"
                 )

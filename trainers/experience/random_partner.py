@@ -31,7 +31,7 @@ def check_random_partner(env: Any) -> None:
             which each allows a single convention.
     """
     inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextParallelEnv) or inner.max_turns > 1:
+    if not isinstance(inner, TextParallelEnv) or inner.most_actions > 1:
         raise ValueError(
             f"random_partner in {type(inner).__name__}: expected an environment of this library "
             "whose seats act once and at the same time (a TextParallelEnv with turns=1); elsewhere "

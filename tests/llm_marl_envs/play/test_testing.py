@@ -108,13 +108,13 @@ class IgnoresTheSeed(Mutant):
 
 
 class TermsDoNotSum(Mutant):
-    def _info(self, agent: str, outcome: Outcome, cut: bool) -> dict[str, Any]:
-        return {**super()._info(agent, outcome, cut), "reward_terms": {"words": 0.3}}
+    def _info(self, agent: str, outcome: Outcome) -> dict[str, Any]:
+        return {**super()._info(agent, outcome), "reward_terms": {"words": 0.3}}
 
 
 class NoSuccess(Mutant):
-    def _info(self, agent: str, outcome: Outcome, cut: bool) -> dict[str, Any]:
-        info = super()._info(agent, outcome, cut)
+    def _info(self, agent: str, outcome: Outcome) -> dict[str, Any]:
+        info = super()._info(agent, outcome)
         return {key: info[key] for key in info if key != "success"}
 
 
@@ -152,7 +152,7 @@ class AcceptsAnything(Mutant):
     def _check(self, agent: str, action: Any) -> None:
         """No check."""
 
-    def _accept(self, agent: str, action: Any) -> tuple[str, bool]:
+    def _accept(self, agent: str, action: Any) -> str:
         return super()._accept(agent, str(action))
 
 

@@ -265,8 +265,10 @@ def test_forms_copies_and_partners() -> None:
     other = Partners(make("coop_coding-v0", **arguments), {"main_0": ScriptedPolicy(
         lambda request: CALL if request.turn < 2 else "y")})  # fmt: skip
     other.reset(seed=0, options={"task": 0})
-    other.step({"helper_0": "x"})
-    assert not other.agents, "the partner's calls pass by without the seat that is left"
+    _, paid, ended, _, infos = other.step({"helper_0": "x"})
+    assert ended == {"helper_0": True}
+    assert not other.unwrapped.agents
+    assert paid["helper_0"] == pytest.approx(sum(infos["helper_0"]["reward_terms"].values()))
 
 
 @pytest.mark.parametrize(

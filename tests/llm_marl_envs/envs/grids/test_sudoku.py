@@ -12,7 +12,6 @@ from support.grids import play
 from llm_marl_envs import make
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.envs.grids.base import PLANNER, TOOL
-from llm_marl_envs.tools.programs import run_program
 from llm_marl_envs.envs.grids.sudoku import read_digits
 from llm_marl_envs.envs.grids.sudoku_bounds import better_alone
 from llm_marl_envs.envs.grids.sudoku_tasks import blank_cells, puzzle_of, seen_by
@@ -21,6 +20,7 @@ from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.sandbox import Limits, Sandbox
+from llm_marl_envs.tools.programs import run_program
 
 ROW = {"puzzle": ["1 . 3 4", "3 4 . 2", "2 1 4 3", "4 3 2 ."]}  # 2, 1, 1
 
