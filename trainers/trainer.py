@@ -252,14 +252,15 @@ class MAGRPOTrainer(GRPOTrainer):
         check_context(self.collector.env, self.token_policy, args)
 
     def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
-        turns = most_turns(self.collector.env, args) or 1
+        env = self.collector.env
+        turns, chats = most_turns(env, args) or 1, getattr(env.unwrapped, "chats", 1)
         # An algorithm that branches makes more trajectories of an episode than one.
         each = -(-self.collector.budget.trajectories // args.num_generations)
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
         return plan_micro_batches(
             {policy: count * self.collector.episodes_per_update for policy, count in seats.items()},
             {
-                policy: each * (1 if chat.appends and appends(args.context) else turns)
+                policy: each * (chats if chat.appends and appends(args.context) else turns)
                 for policy, chat in self.token_policy.chats.items()
             },
             args.rows_per_micro_batch,

@@ -73,6 +73,8 @@ class TextEnv:
     """Whether `play` waits for something outside (a process, a server), so threads help."""
     append_only: bool = True
     """Whether each observation extends the one before plus the agent's own action."""
+    chats: int = 1
+    """How many chats, one after the other, an agent may have in an episode."""
     splits: tuple[str, ...] = SPLITS
     """The splits that generated tasks come in."""
     Options: ClassVar[Any] = None

@@ -127,7 +127,7 @@ def Memory(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Chan
     # Before calls of tools: what a seat writes where notes were asked for are its notes.
     inner.habits = (partial(Notes, rules), *inner.habits)
     inner.beside += rules.resets
-    inner.append_only = False
+    inner.append_only, inner.chats = False, 1 + rules.resets
     for layer in (env, inner):
         layer.env_kwargs = {**layer.env_kwargs, "memory": dict(options)}
     return env

@@ -1,0 +1,98 @@
+"""Training where seats do things beside the rules: calls and notes are turns like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+from support.models import make_trainer
+from support.toys import WordPair
+
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.outcome import Aside
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.wrappers import Memory
+
+PRICE = 0.25
+
+
+class Whims:
+    """Every second text is an aside, whatever it says, up to two of a seat; it costs."""
+
+    def __init__(self, env: TextEnv, seed: int) -> None:
+        self.left = dict.fromkeys(env.possible_agents, 2)
+
+    def demand(self, agent: str, chat: Sequence[Message]) -> str:
+        return ""
+
+    def take(self, agent: str, text: str) -> Aside | None:
+        if not self.left[agent] or crc32(text.encode("utf-8", "surrogatepass")) % 2:
+            return None
+        self.left[agent] -= 1
+        return Aside(reward_terms={"whim": -PRICE}, feedback="And now?")
+
+    def redraw(self, seed: int) -> None:
+        """Nothing is drawn."""
+
+
+def whimsical() -> Any:
+    env = WordPair()
+    env.habits, env.beside = (Whims,), 2
+    return env
+
+
+def forgetful() -> Any:
+    return Memory(whimsical(), max_chars=8, resets=2)
+
+
+def judged(trainer: Any) -> list[tuple[Any, np.ndarray]]:
+    """The groups and advantages of the updates of a run."""
+    seen, judge = [], trainer.collector.judge
+
+    def noted(update: int, groups: Any) -> Any:
+        inputs, advantages = judge(update, groups)
+        seen.append((groups, advantages))
+        return inputs, advantages
+
+    trainer.collector.judge = noted
+    trainer.train()
+    return seen
+
+
+@pytest.mark.parametrize("adapters", [True, False])
+def test_each_own_turn_has_the_return_of_what_follows(tmp_path: Path, adapters: bool) -> None:
+    """Leave-one-out over the episodes in which the seat came to its k-th turn."""
+    trainer = make_trainer(
+        tmp_path, whimsical, adapters=adapters, max_steps=1, num_generations=6, credit="own"
+    )
+    ((groups, advantages),) = judged(trainer)
+    lengths = [len(e.trajectory(a)) for group in groups for e in group.episodes for a in e.agents]
+    assert len(set(lengths)) > 1, "no seat did anything beside the rules"
+    most = whimsical().most_actions
+    for p, group in enumerate(groups):
+        for a, agent in enumerate(trainer.trained):
+            rewards = [[t.reward for t in e.trajectory(agent)] for e in group.episodes]
+            for k in range(most):
+                returns = {g: sum(own[k:]) for g, own in enumerate(rewards) if len(own) > k}
+                for g, value in returns.items():
+                    others = [other for place, other in returns.items() if place != g]
+                    if others:
+                        expected = value - np.mean(others)
+                        assert advantages[p, g, a, k] == pytest.approx(expected, abs=1e-6)
+
+
+def test_notes_begin_a_new_row_and_the_weights_move(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, forgetful, max_steps=2, num_generations=6)
+    before = {k: v.clone() for k, v in trainer.model.named_parameters() if v.requires_grad}
+    seen = judged(trainer)
+    turns = [turn for groups, _ in seen for g in groups for e in g.episodes for turn in e.turns]
+    noted = [turn for turn in turns if "notes" in turn.info]
+    assert noted
+    assert all(turn.messages[-1].content.startswith("Write what") for turn in noted)
+    after = dict(trainer.model.named_parameters())
+    assert any((after[name] != value).any() for name, value in before.items())
+    assert all(value.isfinite().all() for value in after.values())
