@@ -100,12 +100,12 @@ def _cross_play(options: Namespace) -> None:
         require_matplotlib()
         check_writable(table, picture)
     kwargs = env_kwargs_of(options)
-    given = named_arguments(options.team)
-    named = {name: _named(options, team, kwargs) for name, team in given.items()}
-    teams = {name: one.seats for name, one in named.items()}
+    arguments = named_arguments(options.team)
+    named = {name: _named(options, team, kwargs) for name, team in arguments.items()}
+    teams = {name: team.seats for name, team in named.items()}
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
     played = Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
-    identities = {name: one.identity for name, one in named.items()}
+    identities = {name: team.identity for name, team in named.items()}
 
     def env() -> Any:
         return make(options.id, **kwargs)
@@ -179,12 +179,12 @@ def _contribution(options: Namespace) -> None:
     print(_contribution_tables(actions, messages))
     if options.output:
         asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
-        asked["identities"] = {role: one.identity for role, one in named.items()}
-        found = {
-            name: [asdict(one, dict_factory=as_filed) for one in some]
+        asked["identities"] = {role: team.identity for role, team in named.items()}
+        effects = {
+            name: [asdict(effect, dict_factory=as_filed) for effect in some]
             for name, some in (("actions", actions), ("messages", messages))
         }
-        write_json(options.output, {"version": 1, **asked, **found})
+        write_json(options.output, {"version": 1, **asked, **effects})
         print(f"written to {options.output}")
 
 
@@ -195,16 +195,16 @@ def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str
     def table(what: str, name: str, rows: dict[str, Any]) -> str:
         heading = (what, *map(title, ("lost", name, "failed")))
         shown = [
-            (label, with_interval(one.lost), number(getattr(one, name)), whole(one.failed))
-            for label, one in rows.items()
+            (label, with_interval(effect.lost), number(getattr(effect, name)), whole(effect.failed))
+            for label, effect in rows.items()
         ]
         return format_table(heading, shown)
 
     turns = {
-        f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}": one
-        for one in actions
+        f"{effect.agent}, {'all turns' if effect.turn is None else f'turn {effect.turn}'}": effect
+        for effect in actions
     }
-    heard = {f"{one.speaker}, {one.intervention}": one for one in messages}
+    heard = {f"{effect.speaker}, {effect.intervention}": effect for effect in messages}
     replaced = table("action replaced", "changed", turns)
     return "\n\n".join([replaced, table("message changed", "heard", heard)])
 

@@ -124,7 +124,7 @@ def recording(
         session["ended"] = _now()
         session["hours"] = (time.perf_counter() - begun) / 3600
         manifest["tokens"], manifest["costs"] = costs.tokens, dict(costs.counts)
-        manifest["hours"] = sum(one.get("hours") or 0.0 for one in [*earlier, session])
+        manifest["hours"] = sum(entry.get("hours") or 0.0 for entry in [*earlier, session])
         write_json(path, manifest)
 
 
@@ -162,7 +162,7 @@ def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict
             f"{path} is the manifest of a run of kind {before.get('kind')!r}, this one is "
             f"{kind!r}: give each its own folder"
         )
-    sessions = [_ended(one, path.parent) for one in before.get("sessions") or []]
+    sessions = [_ended(session, path.parent) for session in before.get("sessions") or []]
     return sessions, before.get("config")
 
 
@@ -170,7 +170,7 @@ def _ended(session: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A session as it is; one that never ended, as killed when the folder's newest file was new."""
     if session.get("status") != "running":
         return session
-    newest = max(one.stat().st_mtime for one in folder.rglob("*") if one.is_file())
+    newest = max(file.stat().st_mtime for file in folder.rglob("*") if file.is_file())
     ended = datetime.fromtimestamp(newest, UTC)
     hours = (ended - datetime.fromisoformat(session["started"])).total_seconds() / 3600
     return {

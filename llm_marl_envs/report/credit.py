@@ -101,14 +101,14 @@ def read_credit_audit(path: str | Path) -> CreditAudit:
     data = read_json(path)
     if data.get("version") != VERSION:
         raise ValueError(f"{path}: version {data.get('version')!r}, this release reads {VERSION}")
-    found: CreditAudit = from_json(CreditAudit, data, path)
-    names = {one.name for one in found.estimators}
-    if not names or not found.messages:
+    audit: CreditAudit = from_json(CreditAudit, data, path)
+    names = {estimator.name for estimator in audit.estimators}
+    if not names or not audit.messages:
         raise ValueError(f"{path}: no estimators, or no messages")
-    for place, one in enumerate(found.messages):
-        if set(one.judged) != names or not all(one.judged.values()):
+    for place, message in enumerate(audit.messages):
+        if set(message.judged) != names or not all(message.judged.values()):
             raise ValueError(f"{path}, message {place}: expected judgements of {sorted(names)}")
-    return found
+    return audit
 
 
 def credit(audit: CreditAudit) -> Credit:
@@ -119,39 +119,40 @@ def credit(audit: CreditAudit) -> Credit:
     return Credit(_says(audit.estimators), figures, prices, refused, _chart(audit))
 
 
-def seen(one: Estimate | None) -> bool:
+def seen(estimate: Estimate | None) -> bool:
     """Whether the interval is above 0."""
-    return one is not None and one.ci95 is not None and one.ci95[0] > 0
+    return estimate is not None and estimate.ci95 is not None and estimate.ci95[0] > 0
 
 
 def _says(estimators: Sequence[Estimator]) -> str:
-    known = [
-        (one.tokens.signal, one.name)
-        for one in estimators
-        if one.tokens.signal and seen(one.signal)
+    signals = [
+        (estimator.tokens.signal, estimator.name)
+        for estimator in estimators
+        if estimator.tokens.signal and seen(estimator.signal)
     ]
-    if not known:
+    if not signals:
         return "No estimator told these messages apart."
-    (best, first), *others = sorted(known, reverse=True)
+    (best, first), *others = sorted(signals, reverse=True)
     says = f"For 1000 sampled tokens {first} brings the most signal ({number(best)}"
     says += f", then {others[0][1]} {number(others[0][0])})" if others else ")"
-    biased = [one.name for one in estimators if seen(one.bias)]
+    biased = [estimator.name for estimator in estimators if seen(estimator.bias)]
     return f"{says}; bias was seen in {' and '.join(biased) if biased else 'none'}."
 
 
 def _policies(estimators: Sequence[Estimator]) -> list[str]:
-    return sorted({policy for one in estimators for policy in one.cosine})
+    return sorted({policy for estimator in estimators for policy in estimator.cosine})
 
 
 def _figures(estimators: Sequence[Estimator]) -> Table:
     policies = _policies(estimators)
     rows: list[list[Cell]] = []
-    for one in estimators:
-        cells: list[Cell] = [one.name, estimated(one.bias), number(one.offset)]
-        numbers = [one.variance, one.rank, *map(one.cosine.get, policies), one.signal]
-        rows.append([*cells, *map(estimated, numbers)])
-    cosines = [f"cosine {policy}" for policy in policies]
-    return table(["estimator", "bias", "offset", "variance", "rank", *cosines, "signal"], rows)
+    for estimator in estimators:
+        cells: list[Cell] = [estimator.name, estimated(estimator.bias), number(estimator.offset)]
+        cosines = map(estimator.cosine.get, policies)
+        estimates = [estimator.variance, estimator.rank, *cosines, estimator.signal]
+        rows.append([*cells, *map(estimated, estimates)])
+    named = [f"cosine {policy}" for policy in policies]
+    return table(["estimator", "bias", "offset", "variance", "rank", *named, "signal"], rows)
 
 
 def _prices(estimators: Sequence[Estimator], unit: str) -> Table:
@@ -160,18 +161,18 @@ def _prices(estimators: Sequence[Estimator], unit: str) -> Table:
     head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
     head += ["averaged", "their rank", *(f"their cosine {p}" for p in policies)]
     rows: list[list[Cell]] = []
-    for one in estimators:
-        given: Priced = getattr(one, unit)
-        costs = map(number, [given.cost, given.variance, given.signal])
-        figures = map(number, [given.rank, *map(given.cosine.get, policies)])
-        rows.append([one.name, *costs, str(given.averaged), *figures])
+    for estimator in estimators:
+        price: Priced = getattr(estimator, unit)
+        costs = map(number, [price.cost, price.variance, price.signal])
+        figures = map(number, [price.rank, *map(price.cosine.get, policies)])
+        rows.append([estimator.name, *costs, str(price.averaged), *figures])
     return table(head, rows)
 
 
 def _chart(audit: CreditAudit) -> Chart:
     """Each message's reference against the mean of what each estimator says of it."""
-    ordered = sorted(audit.estimators, key=lambda one: one.tokens.signal or 0.0, reverse=True)
-    names = [one.name for one in audit.estimators if one in ordered[:DRAWN]]
+    ordered = sorted(audit.estimators, key=lambda e: e.tokens.signal or 0.0, reverse=True)
+    names = [e.name for e in audit.estimators if e in ordered[:DRAWN]]
     means = [[fmean(message.judged[name]) for name in names] for message in audit.messages]
     worth = [message.worth for message in audit.messages]
 
@@ -180,8 +181,8 @@ def _chart(audit: CreditAudit) -> Chart:
             draw_dots(axes, worth, judged, colour(place))
 
     rows = [
-        [f"{one.agent}, turn {one.turn}, point {one.point}", *map(number, [one.worth, *row])]
-        for one, row in zip(audit.messages, means, strict=True)
+        [f"{m.agent}, turn {m.turn}, point {m.point}", *map(number, [m.worth, *row])]
+        for m, row in zip(audit.messages, means, strict=True)
     ]
     left, hidden = len(rows) - TABLE_ROWS, len(audit.estimators) - len(names)
     notes = [

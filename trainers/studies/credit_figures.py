@@ -99,7 +99,7 @@ def figures(
         judged: estimator -> (M, judgements).
         costs: estimator -> tokens and calls of a judgement.
     """
-    dearest = {unit: max(one[unit] for one in costs.values()) for unit in PRICES}
+    dearest = {unit: max(cost[unit] for cost in costs.values()) for unit in PRICES}
     return tuple(
         _figures(name, facts, values, costs[name], dearest) for name, values in judged.items()
     )
@@ -170,8 +170,9 @@ def _with_interval(facts: Facts, statistic: Statistic, value: float) -> Estimate
     numbers, places = np.unique(facts.points, return_inverse=True)
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(len(numbers), np.full(len(numbers), 1 / len(numbers)), RESAMPLES)
-    found = [one for times in drawn if (one := statistic(times[places].astype(float))) is not None]
-    low, high = np.percentile(found, (2.5, 97.5)) if found else (value, value)
+    redrawn = [statistic(times[places].astype(float)) for times in drawn]
+    values = [figure for figure in redrawn if figure is not None]
+    low, high = np.percentile(values, (2.5, 97.5)) if values else (value, value)
     return Estimate(value, (float(low), float(high)), len(numbers))
 
 
@@ -202,10 +203,10 @@ def signal_of(facts: Facts, judged: np.ndarray) -> Statistic:
     both = (judged * right).mean(axis=1)
 
     def signal(times: np.ndarray) -> float | None:
-        size, known = _mean(sizes, times) * _mean(truths, times), _mean(both, times)
-        if size <= known**2:
+        size, covariance = _mean(sizes, times) * _mean(truths, times), _mean(both, times)
+        if size <= covariance**2:
             return None
-        return float(np.sign(known)) * known**2 / (size - known**2)
+        return float(np.sign(covariance)) * covariance**2 / (size - covariance**2)
 
     return signal
 
@@ -215,14 +216,14 @@ def rank_of(facts: Facts, judged: np.ndarray) -> Statistic:
 
     Told apart are those whose references differ by more than two standard errors.
     """
-    worth, noise, pairs, found = facts.worth, facts.noise, [], []
-    for one, other in np.argwhere(facts.points[:, None] == facts.points[None]):
-        apart = worth[one] - worth[other] > 2 * np.hypot(noise[one], noise[other])
-        if apart and worth[one] > worth[other]:
-            better = judged[one][:, None] - judged[other][None]
-            found.append(float((better > 0).mean() + (better == 0).mean() / 2))
-            pairs.append(one)
-    values = np.array(found)
+    worth, noise, pairs, shares = facts.worth, facts.noise, [], []
+    for place, other in np.argwhere(facts.points[:, None] == facts.points[None]):
+        apart = worth[place] - worth[other] > 2 * np.hypot(noise[place], noise[other])
+        if apart and worth[place] > worth[other]:
+            better = judged[place][:, None] - judged[other][None]
+            shares.append(float((better > 0).mean() + (better == 0).mean() / 2))
+            pairs.append(place)
+    values = np.array(shares)
 
     def rank(times: np.ndarray) -> float | None:
         return _mean(values, times[pairs]) if pairs and times[pairs].any() else None
@@ -236,10 +237,10 @@ def cosine_of(facts: Facts, judged: np.ndarray, policy: str) -> Statistic:
     One without length counts 0; None where the reference's has none.
     """
     places, products = facts.products[policy]
-    worth, said = facts.worth[list(places)], judged[list(places)].T
+    worth, judgements = facts.worth[list(places)], judged[list(places)].T
 
     def cosine(times: np.ndarray) -> float | None:
-        right, some = worth * times[list(places)], said * times[list(places)]
+        right, some = worth * times[list(places)], judgements * times[list(places)]
         length = right @ products @ right
         lengths = np.einsum("ri,ij,rj->r", some, products, some) * length
         along, positive = some @ products @ right, lengths > 0

@@ -136,7 +136,7 @@ def _play(
         if result.cost.completion_tokens is not None:
             # Failed episodes cost tokens, too.
             counts = [turn.response.tokens for e in result.episodes for turn in e.turns]
-            costs.tokens = sum(one[1] for one in counts if one is not None)
+            costs.tokens = sum(count[1] for count in counts if count is not None)
     return result
 
 
@@ -193,7 +193,7 @@ def run_all_baselines(
         _recorded(output, "baselines", config, env) as costs,
         counter(None, f"baselines {env_id}") as progress,
     ):
-        found = run_baselines(
+        baselines = run_baselines(
             lambda: make(env_id, **kwargs),
             made,
             plan,
@@ -203,14 +203,14 @@ def run_all_baselines(
             identity=identity,
             progress=progress,
         )
-        costs.tokens = tokens_written(found)
-    print(baseline_table(found))
+        costs.tokens = tokens_written(baselines)
+    print(baseline_table(baselines))
     if output:
         folder = Path(output)
         about = {"env_id": env.spec.id, "env_kwargs": plain(kwargs), "policy": policy}
-        for name, one in found.results.items():
-            summary = {**one, **about, "team": name, "identity": {"policy": f"{name}: {identity}"}}
-            write_json(folder / name.replace(" ", "_") / RESULT_FILE, summary)
-        write_json(folder / "baselines.json", {**about, **asdict(found)})
+        for name, result in baselines.results.items():
+            who = {"team": name, "identity": {"policy": f"{name}: {identity}"}}
+            write_json(folder / name.replace(" ", "_") / RESULT_FILE, {**result, **about, **who})
+        write_json(folder / "baselines.json", {**about, **asdict(baselines)})
         print(f"written to {folder}")
-    return found
+    return baselines
