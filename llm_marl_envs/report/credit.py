@@ -1,75 +1,29 @@
 """The part of a report on an audit of credit: what it says, each estimator, each message.
 
-Owns what of `credit_audit.json` is shown and how. `llm-marl credit-audit` writes the file, and what
-its numbers mean is docs/credit_audit.md.
+Owns what of an audit is shown and how; what its file holds is `measure/numbers/credit.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from llm_marl_envs.files.json_files import from_json, read_json
+from llm_marl_envs.measure.numbers.credit import (
+    AMOUNTS,
+    CreditAudit,
+    Judged,
+    policies_of,
+    price_table,
+)
 from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import number
 from llm_marl_envs.report.charts import TABLE_ROWS, Chart, colour, draw_dots, legend, picture
 from llm_marl_envs.report.tables import Cell, Table, estimated, table
 
-VERSION = 2
 DRAWN = 6
 """Estimators in the picture, those with the most signal for 1000 tokens; more hide each other."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
-    """What a price buys, by the names that the file has."""
-
-    cost: float
-    variance: float
-    averaged: int
-    signal: float | None = None
-    rank: float | None = None
-    cosine: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimator:
-    """An estimator's figures, by the names that the file has."""
-
-    name: str
-    bias: Estimate
-    bias_error: float
-    offset: float
-    variance: Estimate
-    tokens: Priced
-    calls: Priced
-    rank: Estimate | None = None
-    signal: Estimate | None = None
-    cosine: Mapping[str, Estimate] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message: who said it, its reference with its interval, estimator -> its judgements."""
-
-    point: int
-    agent: str
-    turn: int
-    worth: float
-    ci95: tuple[float, float]
-    judged: Mapping[str, tuple[float, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class CreditAudit:
-    """What the file holds of an audit."""
-
-    estimators: tuple[Estimator, ...]
-    messages: tuple[Message, ...]
-    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +45,9 @@ class Credit:
     chart: Chart
 
 
-def read_credit_audit(path: str | Path) -> CreditAudit:
-    """What `llm-marl credit-audit --output` wrote.
-
-    Raises:
-        ValueError: no such file, half-written, another version, a field that is no such thing as it
-            should be, or no estimator or message.
-    """
-    data = read_json(path)
-    if data.get("version") != VERSION:
-        raise ValueError(f"{path}: version {data.get('version')!r}, this release reads {VERSION}")
-    audit: CreditAudit = from_json(CreditAudit, data, path)
-    names = {estimator.name for estimator in audit.estimators}
-    if not names or not audit.messages:
-        raise ValueError(f"{path}: no estimators, or no messages")
-    for place, message in enumerate(audit.messages):
-        if set(message.judged) != names or not all(message.judged.values()):
-            raise ValueError(f"{path}, message {place}: expected judgements of {sorted(names)}")
-    return audit
-
-
 def credit(audit: CreditAudit) -> Credit:
     """The sentence, the tables and the picture of an audit."""
-    prices = tuple(_prices(audit.estimators, unit) for unit in ("tokens", "calls"))
+    prices = tuple(table(*price_table(audit.estimators, unit)) for unit in AMOUNTS)
     refused = tuple(f"{name} could not judge: {why}" for name, why in audit.refused.items())
     figures = _figures(audit.estimators)
     return Credit(_says(audit.estimators), figures, prices, refused, _chart(audit))
@@ -124,7 +58,7 @@ def seen(estimate: Estimate | None) -> bool:
     return estimate is not None and estimate.ci95 is not None and estimate.ci95[0] > 0
 
 
-def _says(estimators: Sequence[Estimator]) -> str:
+def _says(estimators: Sequence[Judged]) -> str:
     signals = [
         (estimator.tokens.signal, estimator.name)
         for estimator in estimators
@@ -139,12 +73,8 @@ def _says(estimators: Sequence[Estimator]) -> str:
     return f"{says}; bias was seen in {' and '.join(biased) if biased else 'none'}."
 
 
-def _policies(estimators: Sequence[Estimator]) -> list[str]:
-    return sorted({policy for estimator in estimators for policy in estimator.cosine})
-
-
-def _figures(estimators: Sequence[Estimator]) -> Table:
-    policies = _policies(estimators)
+def _figures(estimators: Sequence[Judged]) -> Table:
+    policies = policies_of(estimators)
     rows: list[list[Cell]] = []
     for estimator in estimators:
         cells: list[Cell] = [estimator.name, estimated(estimator.bias), number(estimator.offset)]
@@ -153,20 +83,6 @@ def _figures(estimators: Sequence[Estimator]) -> Table:
         rows.append([*cells, *map(estimated, estimates)])
     named = [f"cosine {policy}" for policy in policies]
     return table(["estimator", "bias", "offset", "variance", "rank", *named, "signal"], rows)
-
-
-def _prices(estimators: Sequence[Estimator], unit: str) -> Table:
-    policies = _policies(estimators)
-    amount = {"tokens": "1000 tokens", "calls": "1 call"}[unit]
-    head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
-    head += ["averaged", "their rank", *(f"their cosine {p}" for p in policies)]
-    rows: list[list[Cell]] = []
-    for estimator in estimators:
-        price: Priced = getattr(estimator, unit)
-        costs = map(number, [price.cost, price.variance, price.signal])
-        figures = map(number, [price.rank, *map(price.cosine.get, policies)])
-        rows.append([estimator.name, *costs, str(price.averaged), *figures])
-    return table(head, rows)
 
 
 def _chart(audit: CreditAudit) -> Chart:

@@ -9,7 +9,7 @@ Files it knows, anywhere below the folder:
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
     transcripts/failed-*.jsonl       episodes of training whose environment raised
     cross_play.json                  see `measure/studies/cross_play_files.py`
-    credit_audit.json                an audit of credit, see `credit.py`
+    credit_audit.json                see `measure/numbers/credit.py`
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict
 from llm_marl_envs.files.json_files import finite, read_json
+from llm_marl_envs.measure.numbers.credit import AUDIT_FILE, CreditAudit, read_credit_audit
 from llm_marl_envs.measure.studies.cross_play import CrossPlay
 from llm_marl_envs.measure.studies.cross_play_files import read_cross_play
 from llm_marl_envs.measure.studies.zero_shot import ZeroShot
-from llm_marl_envs.report.credit import CreditAudit, read_credit_audit
 
 MEASURED = {
     "transcripts_before.jsonl": "before",
@@ -33,7 +33,6 @@ MEASURED = {
     "episodes.jsonl": "episodes",
 }
 CROSS_PLAY = "cross_play.json"
-CREDIT_AUDIT = "credit_audit.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def read_results(
     matrix = Path(cross_play) if cross_play is not None else root / CROSS_PLAY
     has_matrix = cross_play is not None or matrix.is_file()
     cross, strangers = read_cross_play(matrix) if has_matrix else (None, ())
-    audit = Path(root if credit_audit is None else credit_audit) / CREDIT_AUDIT
+    audit = Path(root if credit_audit is None else credit_audit) / AUDIT_FILE
     audited = credit_audit is not None or audit.is_file()
     results = Results(
         name=root.resolve().name,
@@ -162,7 +161,7 @@ def read_results(
         raise ValueError(
             f"{root}: nothing to report; expected one of summary.json, log.jsonl, "
             f"checkpoint-*/trainer_state.json, {', '.join(MEASURED)}, "
-            f"transcripts/update-*.jsonl, {CROSS_PLAY}, {CREDIT_AUDIT}"
+            f"transcripts/update-*.jsonl, {CROSS_PLAY}, {AUDIT_FILE}"
         )
     return results
 

@@ -48,6 +48,7 @@ import numpy as np
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Turn
 from llm_marl_envs.core.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
+from llm_marl_envs.measure.numbers.credit import Judged
 from llm_marl_envs.play.replay import check_replays
 from llm_marl_envs.play.rollout import Context, redraws, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -61,7 +62,7 @@ from trainers.batch.packing import reward_array
 from trainers.batch.returns import discounted_returns
 from trainers.experience.branching import grown
 from trainers.studies.credit_estimators import Memory, make_estimators
-from trainers.studies.credit_figures import Facts, Judged, Products, figures
+from trainers.studies.credit_figures import Facts, Products, figures
 
 Gram = Callable[[Sequence[Turn]], Products]
 """Turns -> policy -> (which of them are its, inner products of their gradients of log-prob)."""

@@ -13,19 +13,23 @@ from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.pictures import require_matplotlib
+from llm_marl_envs.measure.numbers.credit import (
+    AUDIT_FILE,
+    VERSION,
+    Judged,
+    policies_of,
+    price_table,
+)
 from llm_marl_envs.measure.numbers.estimates import Estimate, as_filed
 from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.named import Context, Sampling, named_team
 from trainers.policies.token_policy import TokenPolicy
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
-from trainers.studies.credit_figures import PRICES, Judged
+from trainers.studies.credit_figures import PRICES
 from trainers.studies.credit_gradients import gram_of
 
-AUDIT_FILE = "credit_audit.json"
 PICTURE_FILE = "credit_audit.png"
-VERSION = 2
-AMOUNTS = {"tokens": "1000 tokens", "calls": "1 call"}
 Z = 1.96
 """Standard errors to each side of a 95 % interval."""
 
@@ -119,17 +123,13 @@ def audit_tables(audit: Audit) -> str:
     """What one judgement says, what prices buy, and who cannot judge."""
     parts = ["One judgement, with 95 % intervals", _judgements(audit.estimators)]
     for unit in PRICES:
-        parts += [f"What {unit} buy", _priced(audit.estimators, unit, AMOUNTS[unit])]
+        parts += [f"What {unit} buy", format_table(*price_table(audit.estimators, unit))]
     parts += [f"{name}: {why}" for name, why in audit.refused.items()]
     return "\n".join(parts)
 
 
-def _policies(estimators: Sequence[Judged]) -> list[str]:
-    return sorted({policy for estimator in estimators for policy in estimator.cosine})
-
-
 def _judgements(estimators: Sequence[Judged]) -> str:
-    policies = _policies(estimators)
+    policies = policies_of(estimators)
     head = ["estimator", "bias", "(noise)", "offset", "variance", "rank"]
     head += [*(f"cosine {policy}" for policy in policies), "signal"]
     rows = []
@@ -140,19 +140,6 @@ def _judgements(estimators: Sequence[Judged]) -> str:
         cosines = map(estimator.cosine.get, policies)
         estimates = [estimator.variance, estimator.rank, *cosines, estimator.signal]
         rows.append([*cells, *map(with_interval, estimates)])
-    return format_table(head, rows)
-
-
-def _priced(estimators: Sequence[Judged], unit: str, amount: str) -> str:
-    policies = _policies(estimators)
-    head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
-    head += ["averaged", "their rank", *(f"their cosine {p}" for p in policies)]
-    rows = []
-    for estimator in estimators:
-        priced = getattr(estimator, unit)
-        costs = [estimator.name, *map(number, [priced.cost, priced.variance, priced.signal])]
-        figures = [priced.rank, *map(priced.cosine.get, policies)]
-        rows.append([*costs, str(priced.averaged), *map(number, figures)])
     return format_table(head, rows)
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from llm_marl_envs.measure.numbers.credit import Judged, Priced
 from llm_marl_envs.measure.numbers.estimates import Estimate
 
 T = TypeVar("T")
@@ -36,57 +37,6 @@ class Facts:
     worth: np.ndarray
     noise: np.ndarray
     products: Products = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
-    """What a price buys.
-
-    Attributes:
-        cost: of one judgement: tokens, or steps of the environment.
-        variance: of the mean of as many judgements as 1000 tokens, or one step, buy.
-        signal: that these bring together.
-        averaged: how many judgements one of the dearest estimator pays for, at most all.
-        rank: of the mean of so many.
-        cosine: the same, policy -> cosine.
-    """
-
-    cost: float
-    variance: float
-    signal: float | None
-    averaged: int
-    rank: float | None
-    cosine: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """An estimator's figures; see `credit_audit`.
-
-    Attributes:
-        name: of the estimator.
-        bias: it was seen where its interval is above 0.
-        bias_error: what sampling alone leaves of a bias, root mean square.
-        offset: what it says of all messages of a point alike, root mean square.
-        variance: of one judgement.
-        rank: None where no reference tells two messages apart.
-        signal: None where nothing differs, or no noise is; below 0 where judgements go against the
-            references.
-        cosine: policy -> cosine.
-        tokens: what they buy.
-        calls: what steps of the environment buy.
-    """
-
-    name: str
-    bias: Estimate
-    bias_error: float
-    offset: float
-    variance: Estimate
-    rank: Estimate | None
-    signal: Estimate | None
-    cosine: Mapping[str, Estimate]
-    tokens: Priced
-    calls: Priced
 
 
 def figures(
