@@ -70,23 +70,22 @@ class Costs:
 
 @contextmanager
 def recording(
-    folder: str | Path,
+    folder: str | Path | None,
     kind: str,
     config: Mapping[str, Any],
     *,
     env_id: str | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
-    write: bool = True,
 ) -> Iterator[Costs]:
     """Write the manifest of what runs in the block.
 
     Args:
-        folder: `run_manifest.json` is written there.
+        folder: `run_manifest.json` is written there; nothing is where there is none, as in all
+            processes of a run but the main one.
         kind: "train", "eval", ...
         config: the resolved settings; what JSON cannot hold is written by its `repr`.
         env_id: registered environment, for the prompt hashes; None leaves them out.
         env_kwargs: its arguments.
-        write: False writes nothing, for all processes of a run but the main one.
 
     Yields:
         Where to put the tokens.
@@ -95,7 +94,7 @@ def recording(
         ValueError: the folder holds the manifest of another kind of run.
     """
     costs = Costs()
-    if not write:
+    if not folder:
         yield costs
         return
     path = Path(folder) / MANIFEST_FILE

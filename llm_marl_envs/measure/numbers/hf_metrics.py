@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_marl_envs.measure.numbers import estimates
 from llm_marl_envs.measure.numbers.metrics import answer_agreement, contribution_balance
+from llm_marl_envs.measure.numbers.values import mean
 
 if TYPE_CHECKING:
     from evaluate import Metric
@@ -115,15 +116,12 @@ def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]
 
 def _contribution_balance(contributions: Any, **_: Any) -> dict[str, Any]:
     """Smallest over mean contribution of the agents, mean over episodes that have any."""
-    balances = [contribution_balance(amounts) for amounts in contributions]
-    defined = [balance for balance in balances if balance is not None]
-    return {"contribution_balance": sum(defined) / len(defined) if defined else None}
+    return {"contribution_balance": mean(map(contribution_balance, contributions))}
 
 
 def _answer_agreement(answers: Any, **_: Any) -> dict[str, Any]:
     """Share of pairs of agents with the same answer, mean over episodes; None: no answer."""
-    shares = [answer_agreement(texts) for texts in answers]
-    return {"answer_agreement": sum(shares) / len(shares)}
+    return {"answer_agreement": mean(map(answer_agreement, answers))}
 
 
 def _rouge(
