@@ -103,7 +103,7 @@ def _over_seeds(values: Sequence[float | None]) -> str:
 def save_picture(results: Mapping[str, Any], folder: Path) -> Path:
     """Every seed from the warm start to what was trained, and the runs' curves, as an image.
 
-    `folder` holds `trained_baselines.json`, of which `found` is the contents, and the runs' logs.
+    `folder` holds `trained_baselines.json`, of which `results` is the contents, and the runs' logs.
     """
     height = 1.4 + 0.7 * len(results["methods"])
     figure = require_matplotlib()(figsize=(11, height), layout="constrained")
