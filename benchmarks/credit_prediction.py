@@ -64,11 +64,12 @@ from llm_marl_envs.core.environment import Outcome, TextParallelEnv
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import ListSource, Task
+from llm_marl_envs.measure.numbers.credit import Priced
 from llm_marl_envs.measure.numbers.format import interval, number
 from llm_marl_envs.play.rollout import rollout
 from trainers.algorithms import Algorithm
 from trainers.studies.credit_audit import AuditPlan, Stage, credit_audit
-from trainers.studies.credit_figures import PRICES, Priced
+from trainers.studies.credit_figures import PRICES
 
 FILE = Path(__file__).parent / "results" / "credit_prediction.json"
 WORDS = ("ape", "bee", "cow")

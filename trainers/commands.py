@@ -121,10 +121,10 @@ def _add_estimate(parser: ArgumentParser) -> None:
 
 def _estimate(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.studies.estimate import run_estimate, told
+        from trainers.studies.estimate import lines_of, run_estimate
     limit_threads(options)
     found = run_estimate(options.config, options.override, options.updates)
-    print("\n".join(told(found)))
+    print("\n".join(lines_of(found)))
 
 
 def _add_demo(parser: ArgumentParser) -> None:

@@ -384,13 +384,12 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
     resume = args.resume_from_checkpoint
     trainer.check_folder(resume)  # before the manifest is touched
     with recording(
-        str(args.output_dir),
+        str(args.output_dir) if trainer.accelerator.is_main_process else None,
         "train",
         # What was asked for, and the folders that came of it: a cache's say nothing elsewhere.
         {**asked, "folders": run["model"], "chosen": run["chosen"], "trainer": args.to_dict()},
         env_id=run["env"],
         env_kwargs=run.get("env_kwargs"),
-        write=trainer.accelerator.is_main_process,
     ) as costs:
         try:
             trainer.train(resume)

@@ -20,24 +20,24 @@ def _list(options: Namespace) -> None:
     from llm_marl_envs.core.specs import list_envs, namespaces, spec
 
     for env_id in [*list_envs(), *namespaces()]:
-        one = spec(env_id)
-        about = "; ".join(part for part in (one.api, ", ".join(one.agents)) if part)
-        print(f"{env_id}{f'  ({about})' if about else ''}\n    {one.summary}")
+        env_spec = spec(env_id)
+        about = "; ".join(part for part in (env_spec.api, ", ".join(env_spec.agents)) if part)
+        print(f"{env_id}{f'  ({about})' if about else ''}\n    {env_spec.summary}")
 
 
 def _spec(options: Namespace) -> None:
     from llm_marl_envs.core.specs import spec
     from llm_marl_envs.play.registry import load_entry_point
 
-    one = spec(options.id)
-    create = load_entry_point(one)
+    env_spec = spec(options.id)
+    create = load_entry_point(env_spec)
     if options.schema:
-        print(json.dumps(_schema(one.id, create), indent=2))
+        print(json.dumps(_schema(env_spec.id, create), indent=2))
         return
-    print(f"{one.id}: {one.summary}")
-    print(f"form: {one.api or 'shows when it is made'}\nagents: {', '.join(one.agents)}")
-    print(f"extras needed: {', '.join(one.extras) or 'none'}\narguments:")
-    for line in _arguments(create, one.kwargs):
+    print(f"{env_spec.id}: {env_spec.summary}")
+    print(f"form: {env_spec.api or 'shows when it is made'}\nagents: {', '.join(env_spec.agents)}")
+    print(f"extras needed: {', '.join(env_spec.extras) or 'none'}\narguments:")
+    for line in _arguments(create, env_spec.kwargs):
         print(f"    {line}")
     page = inspect.getdoc(inspect.getmodule(create)) or inspect.getdoc(create) or ""
     print(f"\n{page}")
@@ -52,19 +52,19 @@ def _schema(env_id: str, create: Callable[..., Any]) -> dict[str, Any]:
     return options.model_json_schema()
 
 
-def _arguments(create: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[str]:
+def _arguments(create: Callable[..., Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
     """One line per argument; two where its environment declares what it is."""
     from llm_marl_envs.core.options import declared, options_of
 
     options = options_of(create)
     if options is None:
-        for one in inspect.signature(create).parameters.values():
-            yield f"{one.name} = {given.get(one.name, one.default)!r}"
+        for parameter in inspect.signature(create).parameters.values():
+            yield f"{parameter.name} = {kwargs.get(parameter.name, parameter.default)!r}"
         return
-    for one in declared(options):
-        default = repr(given[one.name]) if one.name in given else one.default
-        yield f"{one.name} = {default}  ({one.expected})"
-        yield from (f"    {line}" for line in textwrap.wrap(one.about, WIDTH))
+    for option in declared(options):
+        default = repr(kwargs[option.name]) if option.name in kwargs else option.default
+        yield f"{option.name} = {default}  ({option.expected})"
+        yield from (f"    {line}" for line in textwrap.wrap(option.about, WIDTH))
 
 
 def _add_doctor(parser: ArgumentParser) -> None:
@@ -81,18 +81,18 @@ def _doctor(options: Namespace) -> int:
     layers = doctor()
     for layer in layers:
         print(f"{'yes' if layer.active else 'no ':4}{layer.name:14}{layer.reason}")
-    well, said = verdict(layers)
-    print(said)
+    well, sentence = verdict(layers)
+    print(sentence)
     return 0 if well else 1
 
 
 def _look_at_server(url: str) -> int:
     from llm_marl_envs.policies.vllm_check import abilities
 
-    found = abilities(url)
-    for one in found:
-        print(f"{'yes' if one.there else 'no ':4}{one.name:14}{one.said}")
-    return 0 if all(one.there for one in found if one.needed) else 1
+    checks = abilities(url)
+    for check in checks:
+        print(f"{'yes' if check.there else 'no ':4}{check.name:14}{check.said}")
+    return 0 if all(check.there for check in checks if check.needed) else 1
 
 
 def _version(options: Namespace) -> None:

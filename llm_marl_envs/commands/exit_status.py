@@ -44,8 +44,8 @@ def ending(
         with _sigterm_stops():
             return run() or 0
     except KeyboardInterrupt as stop:
-        said = stop.said if isinstance(stop, Stopped) else ""
-        _say(f"{name}: {said or 'stopped' + (again and '; ' + again)}")
+        message = stop.said if isinstance(stop, Stopped) else ""
+        _say(f"{name}: {message or 'stopped' + (again and '; ' + again)}")
         return stop.status if isinstance(stop, Stopped) else 128 + signal.SIGINT
     except BrokenPipeError:  # `llm-marl list | head -1`; what reads has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,7 +83,7 @@ def _raised_on_purpose(error: BaseException) -> bool:
 
 def packages() -> set[str]:
     """Top-level packages whose errors are messages: this one, and those behind its doors."""
-    declared = [one for group in groups() for one in entries(group).values()]
+    declared = [entry for group in groups() for entry in entries(group).values()]
     return {_top(__name__), *(_top(entry.value) for entry in declared)}
 
 
@@ -93,8 +93,8 @@ def _top(name: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """An error's message without its line breaks; a traceback behind an empty line keeps them."""
-    said, _, quoted = str(error).partition("\n\n")
-    line = " ".join(said.split()) or type(error).__name__
+    message, _, quoted = str(error).partition("\n\n")
+    line = " ".join(message.split()) or type(error).__name__
     return f"{line}\n{quoted}" if quoted.startswith("Traceback") else line
 
 

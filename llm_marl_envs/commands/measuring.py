@@ -112,9 +112,9 @@ def _play_bench(options: Namespace, chosen: Any) -> None:
     if not options.team or not options.output:
         raise ValueError("expected --team and --output, or --check and a folder")
     teams: dict[str, str] = {}
-    for one in options.team:
-        name, equals, team = one.partition("=")
-        name, team = (name, team) if equals and name in chosen.entries else (EVERY, one)
+    for argument in options.team:
+        name, equals, team = argument.partition("=")
+        name, team = (name, team) if equals and name in chosen.entries else (EVERY, argument)
         if name in teams:
             raise ValueError(f"{name or 'the team of all entries'} is given twice")
         teams[name] = team
@@ -163,10 +163,10 @@ def _compare(options: Namespace) -> None:
 
     named = {"A": options.a, "B": options.b}
     sides = {name: sides_at(side) for name, side in named.items()}
-    found = compare_results(sides["A"], sides["B"], metric=options.metric)
+    comparison = compare_results(sides["A"], sides["B"], metric=options.metric)
     for name, side in named.items():
         print(f"{name}: {side} ({len(sides[name])} run{'s' * (len(sides[name]) > 1)})")
-    print(report(found))
+    print(report(comparison))
 
 
 def _add_baselines(parser: ArgumentParser) -> None:

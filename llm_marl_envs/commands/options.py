@@ -124,35 +124,35 @@ def assignments(pairs: Sequence[str]) -> dict[str, Any]:
     Raises:
         ValueError: a pair has no "=" or no key, a key comes twice, a value is no YAML.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ValueError(f"{pair!r}: expected KEY=VALUE, e.g. turns=2")
-        if key in found:
+        if key in settings:
             raise ValueError(f"{key!r} is given twice")
         try:
-            found[key] = yaml.safe_load(value)
+            settings[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise ValueError(f"{pair!r}: the value is no YAML: {error}") from error
-    return found
+    return settings
 
 
-def named_arguments(given: Sequence[str]) -> dict[str, str]:
+def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
     """{"a": "x", "runs/y": "runs/y"} from ["a=x", "runs/y"]; a path that exists is no pair.
 
     Raises:
         ValueError: a name comes twice.
     """
-    found: dict[str, str] = {}
-    for one in given:
-        name, equals, team = one.partition("=")
-        if not equals or Path(one).exists() or "/" in name or ":" in name:
-            name, team = one, one
-        if name in found:
+    by_name: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, team = argument.partition("=")
+        if not equals or Path(argument).exists() or "/" in name or ":" in name:
+            name, team = argument, argument
+        if name in by_name:
             raise ValueError(f"{name!r} is given twice; name them apart: a={team}")
-        found[name] = team
-    return found
+        by_name[name] = team
+    return by_name
 
 
 def env_kwargs_of(options: Namespace) -> dict[str, Any]:
@@ -161,12 +161,12 @@ def env_kwargs_of(options: Namespace) -> dict[str, Any]:
     Raises:
         ValueError: the two name different splits.
     """
-    given = assignments(options.set)
-    if options.split is not None and given.get("split", options.split) != options.split:
+    kwargs = assignments(options.set)
+    if options.split is not None and kwargs.get("split", options.split) != options.split:
         raise ValueError(
-            f"--split {options.split} and --set split={given['split']}: expected one of them"
+            f"--split {options.split} and --set split={kwargs['split']}: expected one of them"
         )
-    return {"split": options.split or options.default_split, **given}
+    return {"split": options.split or options.default_split, **kwargs}
 
 
 def sampling_of(options: Namespace) -> Any:

@@ -82,11 +82,11 @@ def _table(options: Namespace) -> None:
         raise ValueError("--caption and --label are for --latex")
     rows = []
     for name, path in named_arguments(options.path).items():
-        found = rows_at(path)
+        added = rows_at(path)
         if name != path:
-            alone = len(found) == 1
-            found = [replace(row, label=name if alone else f"{name}: {row.label}") for row in found]
-        rows += found
+            alone = len(added) == 1
+            added = [replace(row, label=name if alone else f"{name}: {row.label}") for row in added]
+        rows += added
     if options.latex:
         about = {"caption": options.caption, "label": options.label}
         text = latex_table(rows, options.columns, **about, best=options.best)

@@ -6,8 +6,8 @@ Owns their arguments and what they print.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -80,13 +80,38 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
     return named_team(name, Context(env=env, sampling=sampling, transfer=options.transfer))
 
 
+def _plan(options: Namespace) -> Any:
+    from llm_marl_envs.measure.runner import Plan
+
+    return Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
+
+
+def _planned(options: Namespace) -> dict[str, Any]:
+    """The plan as files have it."""
+    return {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
+
+
+@contextmanager
+def _stage(options: Namespace, kwargs: dict[str, Any], label: str) -> Iterator[Any]:
+    """`measure.paired.Stage` of the plan, with a progress bar."""
+    from llm_marl_envs.measure.paired import Stage
+    from llm_marl_envs.measure.progress import counter
+    from llm_marl_envs.play.registry import make
+
+    def env() -> Any:
+        return make(options.id, **kwargs)
+
+    with (
+        counter(None, f"{label} {options.id}") as progress,
+        closing(Stage(env, _plan(options), progress=progress)) as stage,
+    ):
+        yield stage
+
+
 def _cross_play(options: Namespace) -> None:
     from llm_marl_envs.files.json_files import check_writable
     from llm_marl_envs.files.pictures import require_matplotlib
-    from llm_marl_envs.measure.paired import Stage
-    from llm_marl_envs.measure.progress import counter
     from llm_marl_envs.measure.run_manifest import recording
-    from llm_marl_envs.measure.runner import Plan
     from llm_marl_envs.measure.studies.cross_play import cross_play
     from llm_marl_envs.measure.studies.cross_play_files import report, write_cross_play
     from llm_marl_envs.measure.studies.heat_map import save_heat_map
@@ -100,35 +125,18 @@ def _cross_play(options: Namespace) -> None:
         require_matplotlib()
         check_writable(table, picture)
     kwargs = env_kwargs_of(options)
-    given = named_arguments(options.team)
-    named = {name: _named(options, team, kwargs) for name, team in given.items()}
-    teams = {name: one.seats for name, one in named.items()}
-    plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
-    played = Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
-    identities = {name: one.identity for name, one in named.items()}
-
-    def env() -> Any:
-        return make(options.id, **kwargs)
-
-    with recording(
-        folder,
-        "cross-play",
-        {"teams": identities, "plan": plan, "partners": options.partners},
-        env_id=env().spec.id,
-        env_kwargs=kwargs,
-        write=bool(options.output),
-    ):
-        with (
-            counter(None, f"cross-play {options.id}") as progress,
-            closing(Stage(env, played, progress=progress)) as stage,
-        ):
+    arguments = named_arguments(options.team)
+    named = {name: _named(options, team, kwargs) for name, team in arguments.items()}
+    teams = {name: team.seats for name, team in named.items()}
+    identities = {name: team.identity for name, team in named.items()}
+    config = {"teams": identities, "plan": _planned(options), "partners": options.partners}
+    env_id = make(options.id, **kwargs).spec.id
+    with recording(options.output, "cross-play", config, env_id=env_id, env_kwargs=kwargs):
+        with _stage(options, kwargs, "cross-play") as stage:
             result = cross_play(stage, teams)
         partners = ()
         if options.partners:
-            with (
-                counter(None, f"scripted partners {options.id}") as progress,
-                closing(Stage(env, played, progress=progress)) as stage,
-            ):
+            with _stage(options, kwargs, "scripted partners") as stage:
                 partners = zero_shot(stage, teams)
     print(report(result, partners))
     if options.output:
@@ -141,9 +149,6 @@ def _contribution(options: Namespace) -> None:
     from llm_marl_envs.core.records import plain
     from llm_marl_envs.files.json_files import check_writable, write_json
     from llm_marl_envs.measure.numbers.estimates import as_filed
-    from llm_marl_envs.measure.paired import Stage
-    from llm_marl_envs.measure.progress import counter
-    from llm_marl_envs.measure.runner import Plan
     from llm_marl_envs.measure.studies.contribution import contributions
     from llm_marl_envs.measure.studies.messages import message_effects
     from llm_marl_envs.play.registry import make
@@ -152,10 +157,6 @@ def _contribution(options: Namespace) -> None:
     if options.output:
         check_writable(options.output)
     kwargs = env_kwargs_of(options)
-
-    def env() -> Any:
-        return make(options.id, **kwargs)
-
     named = {
         role: _named(options, name, kwargs)
         for role in ("team", "replacement", "other")
@@ -164,27 +165,20 @@ def _contribution(options: Namespace) -> None:
     team = named["team"].seats
     replacement = named["replacement"].seats if options.replacement else ""
     other = named["other"].seats if options.other else None
-    plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
-    played = Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
-    with (
-        counter(None, f"actions replaced, {options.id}") as progress,
-        closing(Stage(env, played, progress=progress)) as stage,
-    ):
+    with _stage(options, kwargs, "actions replaced,") as stage:
         actions = contributions(stage, team, replacement)
-    with (
-        counter(None, f"messages changed, {options.id}") as progress,
-        closing(Stage(env, played, progress=progress)) as stage,
-    ):
+    with _stage(options, kwargs, "messages changed,") as stage:
         messages = message_effects(stage, team, other=other)
     print(_contribution_tables(actions, messages))
     if options.output:
-        asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
-        asked["identities"] = {role: one.identity for role, one in named.items()}
-        found = {
-            name: [asdict(one, dict_factory=as_filed) for one in some]
+        env_id = make(options.id, **kwargs).spec.id
+        asked = {"env_id": env_id, "env_kwargs": plain(kwargs), "plan": _planned(options)}
+        asked["identities"] = {role: team.identity for role, team in named.items()}
+        effects = {
+            name: [asdict(effect, dict_factory=as_filed) for effect in some]
             for name, some in (("actions", actions), ("messages", messages))
         }
-        write_json(options.output, {"version": 1, **asked, **found})
+        write_json(options.output, {"version": 1, **asked, **effects})
         print(f"written to {options.output}")
 
 
@@ -195,22 +189,21 @@ def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str
     def table(what: str, name: str, rows: dict[str, Any]) -> str:
         heading = (what, *map(title, ("lost", name, "failed")))
         shown = [
-            (label, with_interval(one.lost), number(getattr(one, name)), whole(one.failed))
-            for label, one in rows.items()
+            (label, with_interval(effect.lost), number(getattr(effect, name)), whole(effect.failed))
+            for label, effect in rows.items()
         ]
         return format_table(heading, shown)
 
     turns = {
-        f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}": one
-        for one in actions
+        f"{effect.agent}, {'all turns' if effect.turn is None else f'turn {effect.turn}'}": effect
+        for effect in actions
     }
-    heard = {f"{one.speaker}, {one.intervention}": one for one in messages}
+    heard = {f"{effect.speaker}, {effect.intervention}": effect for effect in messages}
     replaced = table("action replaced", "changed", turns)
     return "\n\n".join([replaced, table("message changed", "heard", heard)])
 
 
 def _collect(options: Namespace) -> None:
-    from llm_marl_envs.measure.runner import Plan
     from llm_marl_envs.measure.studies.collect_dataset import Shards, run_collect
 
     quiet_libraries()
@@ -218,7 +211,7 @@ def _collect(options: Namespace) -> None:
         options.id,
         team=options.team,
         shards=Shards(folder=options.output, kind=options.format, episodes=options.shard),
-        plan=Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,)),
+        plan=_plan(options),
         sampling=sampling_of(options),
         env_kwargs=env_kwargs_of(options),
         partners=assignments(options.partner),

@@ -170,8 +170,8 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
         ValueError: another schema version, a column is missing, or rows are.
     """
     if not rows or rows[0].get("schema_version") != SCHEMA_VERSION:
-        found = rows[0].get("schema_version") if rows else "no rows"
-        raise ValueError(f"schema version {found!r}: this release reads {SCHEMA_VERSION}")
+        version = rows[0].get("schema_version") if rows else "no rows"
+        raise ValueError(f"schema version {version!r}: this release reads {SCHEMA_VERSION}")
     if [row.get("position") for row in rows] != list(range(len(rows))):
         raise ValueError(
             f"episode {rows[0].get('episode')}: expected turns 0 to {len(rows) - 1}, got "
@@ -182,7 +182,7 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
             {
                 "agent": row["agent"],
                 "index": row["turn"],
-                "messages": [[one["role"], one["content"]] for one in row["messages"]],
+                "messages": [[message["role"], message["content"]] for message in row["messages"]],
                 "response": {
                     "text": row["action"],
                     "cut": row["cut"],

@@ -54,7 +54,7 @@ class Schedule:
 
 def returns_of(episodes: Sequence[Episode]) -> list[float]:
     """The team return of each episode; of one that failed its floor."""
-    return [one.team_return for one in measured(episodes)]
+    return [episode.team_return for episode in measured(episodes)]
 
 
 def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float]:

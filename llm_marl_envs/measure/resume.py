@@ -108,10 +108,10 @@ class EvaluationLog:
         index = len(self.episodes)
         if index >= len(self.starts):
             raise ValueError(f"more episodes than the {len(self.starts)} of the plan")
-        told = data[_EXTRA]["index"], episode.seed
-        if told != (index, self.starts[index].seed):
+        place = data[_EXTRA]["index"], episode.seed
+        if place != (index, self.starts[index].seed):
             raise ValueError(
-                f"episode {told[0]} with seed {told[1]}; the plan has episode {index} with seed "
+                f"episode {place[0]} with seed {place[1]}; the plan has episode {index} with seed "
                 f"{self.starts[index].seed} here"
             )
         self.episodes.append(episode)

@@ -70,23 +70,22 @@ class Costs:
 
 @contextmanager
 def recording(
-    folder: str | Path,
+    folder: str | Path | None,
     kind: str,
     config: Mapping[str, Any],
     *,
     env_id: str | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
-    write: bool = True,
 ) -> Iterator[Costs]:
     """Write the manifest of what runs in the block.
 
     Args:
-        folder: `run_manifest.json` is written there.
+        folder: `run_manifest.json` is written there; nothing is where there is none, as in all
+            processes of a run but the main one.
         kind: "train", "eval", ...
         config: the resolved settings; what JSON cannot hold is written by its `repr`.
         env_id: registered environment, for the prompt hashes; None leaves them out.
         env_kwargs: its arguments.
-        write: False writes nothing, for all processes of a run but the main one.
 
     Yields:
         Where to put the tokens.
@@ -95,7 +94,7 @@ def recording(
         ValueError: the folder holds the manifest of another kind of run.
     """
     costs = Costs()
-    if not write:
+    if not folder:
         yield costs
         return
     path = Path(folder) / MANIFEST_FILE
@@ -124,7 +123,7 @@ def recording(
         session["ended"] = _now()
         session["hours"] = (time.perf_counter() - begun) / 3600
         manifest["tokens"], manifest["costs"] = costs.tokens, dict(costs.counts)
-        manifest["hours"] = sum(one.get("hours") or 0.0 for one in [*earlier, session])
+        manifest["hours"] = sum(entry.get("hours") or 0.0 for entry in [*earlier, session])
         write_json(path, manifest)
 
 
@@ -162,7 +161,7 @@ def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict
             f"{path} is the manifest of a run of kind {before.get('kind')!r}, this one is "
             f"{kind!r}: give each its own folder"
         )
-    sessions = [_ended(one, path.parent) for one in before.get("sessions") or []]
+    sessions = [_ended(session, path.parent) for session in before.get("sessions") or []]
     return sessions, before.get("config")
 
 
@@ -170,7 +169,7 @@ def _ended(session: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A session as it is; one that never ended, as killed when the folder's newest file was new."""
     if session.get("status") != "running":
         return session
-    newest = max(one.stat().st_mtime for one in folder.rglob("*") if one.is_file())
+    newest = max(file.stat().st_mtime for file in folder.rglob("*") if file.is_file())
     ended = datetime.fromtimestamp(newest, UTC)
     hours = (ended - datetime.fromisoformat(session["started"])).total_seconds() / 3600
     return {

@@ -159,15 +159,15 @@ def _curve_table(curves: Sequence[Curve]) -> Table:
     steps = sorted({step for curve in curves for step in curve.steps})
     stride = -(-len(steps) // TABLE_ROWS)
     shown = steps[::-1][::stride][::-1]
-    known = [
+    columns = [
         {s: (m, (lo, hi)) for s, m, lo, hi in zip(c.steps, c.mean, c.low, c.high, strict=True)}
         for c in curves
     ]
     rows: list[list[str]] = []
     for step in shown:
         row = [whole(step)]
-        for one in known:
-            mean, ci95 = one.get(step, (None, None))
+        for column in columns:
+            mean, ci95 = column.get(step, (None, None))
             row += [number(mean), interval(ci95)]
         rows.append(row)
     return table(

@@ -89,7 +89,7 @@ class Card:
     Attributes:
         task: its name.
         heading: what became of it.
-        told: (agent, what it is told at first).
+        prompts: (agent, what it is told at first).
         columns: the episodes.
         layout: "pair" or "group", how columns stand beside each other; "" for a single one.
         opened: whether it is unfolded already.
@@ -97,7 +97,7 @@ class Card:
 
     task: str
     heading: str
-    told: tuple[tuple[str, tuple[Message, ...]], ...]
+    prompts: tuple[tuple[str, tuple[Message, ...]], ...]
     columns: tuple[Column, ...]
     layout: str = ""
     opened: bool = False
@@ -122,34 +122,34 @@ def pairs(before: Sequence[Episode], after: Sequence[Episode]) -> list[Pair]:
     for place, episode in enumerate(after):
         if countable(episode):
             places.setdefault((episode.task_id, episode.seed), []).append(place)
-    found = []
+    matches = []
     for place, episode in enumerate(before):
         others = places.get((episode.task_id, episode.seed))
         if others and countable(episode):
             other = others.pop(0)
-            old, new = (measured([one])[0].team_return for one in (episode, after[other]))
-            found.append(Pair(place, other, new - old))
-    return found
+            old, new = (measured([played])[0].team_return for played in (episode, after[other]))
+            matches.append(Pair(place, other, new - old))
+    return matches
 
 
-def telling(found: Sequence[Pair], most: int) -> list[Pair]:
+def telling(matches: Sequence[Pair], most: int) -> list[Pair]:
     """At most `most` pairs: the largest gains (half), the largest losses (a quarter), others."""
-    gains = sorted((p for p in found if p.gain > 0), key=lambda p: -p.gain)
-    losses = sorted((p for p in found if p.gain < 0), key=lambda p: p.gain)
+    gains = sorted((p for p in matches if p.gain > 0), key=lambda p: -p.gain)
+    losses = sorted((p for p in matches if p.gain < 0), key=lambda p: p.gain)
     chosen = [*gains[: -(-most // 2)], *losses[: most // 4]]
-    rest = [p for p in found if p not in chosen]
+    rest = [p for p in matches if p not in chosen]
     return [*chosen, *rest[: max(0, most - len(chosen))]][:most]
 
 
 # -- listings -------------------------------------------------------------------------------------
 def side_by_side(before: Transcript, after: Transcript, most: int) -> Listing:
     """Tasks that both transcripts hold, chosen by `telling`."""
-    found = pairs(before.episodes, after.episodes)
-    if not found:
+    matches = pairs(before.episodes, after.episodes)
+    if not matches:
         return Listing(
             f"{before.file} and {after.file} share no task and seed, so nothing is paired."
         )
-    chosen = telling(found, most)
+    chosen = telling(matches, most)
     cards = []
     for place, pair in enumerate(chosen):
         old, new = before.episodes[pair.before], after.episodes[pair.after]
@@ -162,7 +162,7 @@ def side_by_side(before: Transcript, after: Transcript, most: int) -> Listing:
         heading = f"{_outcome(old)} → {_outcome(new)}"
         cards.append(_card(old, heading, columns, "pair", opened=place == 0))
     return Listing(
-        f"{len(chosen)} of {len(found)} pairs: the largest gains first (up to half), then the "
+        f"{len(chosen)} of {len(matches)} pairs: the largest gains first (up to half), then the "
         "largest losses (up to a quarter), then others in order.",
         tuple(cards),
     )
@@ -189,8 +189,8 @@ def groups(transcripts: Sequence[Transcript], most: int) -> Listing:
         f"{len(shown)} of {len(transcripts)} recorded groups, first to last. The episodes of a "
         "group play one task; what each earned against the others is its advantage."
     )
-    cards = tuple(_group(one) for one in shown if one.episodes)
-    return Listing(note, cards, coloured=any(one.trails for one in shown))
+    cards = tuple(_group(transcript) for transcript in shown if transcript.episodes)
+    return Listing(note, cards, coloured=any(transcript.trails for transcript in shown))
 
 
 def _group(transcript: Transcript) -> Card:
@@ -228,13 +228,13 @@ def _card(
     *,
     opened: bool = False,
 ) -> Card:
-    told = tuple(
+    prompts = tuple(
         (agent, _cut(turns[0].messages))
         for agent in episode.agents
         if (turns := episode.trajectory(agent))
     )
     task = episode.task_id or f"seed {episode.seed}"
-    return Card(task, heading, told, columns, layout, opened)
+    return Card(task, heading, prompts, columns, layout, opened)
 
 
 def _cut(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -248,14 +248,14 @@ def _shown(text: str) -> str:
 
 
 def _column(title: str, episode: Episode, trails: Mapping[int, Trail], scale: Scale) -> Column:
-    said: dict[str, Turn] = {}
+    latest: dict[str, Turn] = {}
     views: list[TurnView] = []
     for place, turn in enumerate(episode.turns):
-        heard = _cut(_heard(said.get(turn.agent), turn))
+        heard = _cut(_heard(latest.get(turn.agent), turn))
         views.append(_view(turn, heard, trails.get(place), scale))
-        said[turn.agent] = turn
+        latest[turn.agent] = turn
     idle = tuple(
-        (agent, number(one.reward), _terms(one.reward_terms)) for agent, one in episode.idle.items()
+        (agent, number(pay.reward), _terms(pay.reward_terms)) for agent, pay in episode.idle.items()
     )
     failure = None if episode.failure is None else _shown(episode.failure)
     return Column(title, tuple(views), idle, failure)
@@ -263,7 +263,7 @@ def _column(title: str, episode: Episode, trails: Mapping[int, Trail], scale: Sc
 
 def _scale(episodes: Sequence[Episode], trails: Sequence[Mapping[int, Trail]]) -> Scale:
     """What the strongest colours stand for."""
-    advantages = [abs(a) for one in trails for trail in one.values() for a in trail.advantages]
+    advantages = [abs(a) for by_turn in trails for t in by_turn.values() for a in t.advantages]
     rewards = [abs(turn.reward) for episode in episodes for turn in episode.turns]
     return max(advantages, default=0.0), max(rewards, default=0.0)
 
@@ -272,9 +272,9 @@ def _heard(before: Turn | None, turn: Turn) -> tuple[Message, ...]:
     """What an agent was told since its last action; nothing before its first."""
     if before is None:
         return ()
-    known = len(before.messages) + 1  # and its own action
+    count = len(before.messages) + 1  # and its own action
     old = turn.messages[: len(before.messages)] == before.messages
-    return turn.messages[known:] if old else turn.messages
+    return turn.messages[count:] if old else turn.messages
 
 
 def _terms(terms: Mapping[str, float]) -> tuple[str, ...]:

@@ -134,14 +134,14 @@ def page_of(results: Results, most_episodes: int) -> Page:
 
 def _parts(results: Results, most: int) -> Iterator[Part]:
     """What there is, in order."""
-    measured = {label: one for label, one in results.measured.items() if one.episodes}
-    scores = {label: sections.scores(one) for label, one in measured.items()}
+    measured = {label: t for label, t in results.measured.items() if t.episodes}
+    scores = {label: sections.scores(t) for label, t in measured.items()}
     if scores:
-        failed = {k: sum(e.failed for e in one.episodes) for k, one in measured.items()}
+        failed = {label: sum(e.failed for e in t.episodes) for label, t in measured.items()}
         yield Part("Summary", "summary", sections.summary(scores, failed, results.pair))
     runs = [run for run in results.runs if run.log]
-    if found := sections.diagnoses(runs):
-        yield Part("Why it did not improve", "diagnoses", found)
+    if findings := sections.diagnoses(runs):
+        yield Part("Why it did not improve", "diagnoses", findings)
     if charts := sections.curves(runs, scores):
         yield Part("Learning", "charts", charts)
     if charts := sections.term_curves(runs):
@@ -157,7 +157,7 @@ def _parts(results: Results, most: int) -> Iterator[Part]:
     if results.updates:
         yield Part("Training groups", "listings", [episodes.groups(results.updates, UPDATES)])
     if results.failed and most:
-        listings = [episodes.listed(one, most) for one in results.failed]
+        listings = [episodes.listed(t, most) for t in results.failed]
         yield Part("Failed in training", "listings", listings)
     if results.summary:
         whose = f" of {results.sides[0]}" if results.sides else ""
@@ -172,8 +172,8 @@ def _parts(results: Results, most: int) -> Iterator[Part]:
 def _episodes(
     measured: Mapping[str, Transcript], pair: tuple[str, str] | None, most: int
 ) -> list[episodes.Listing]:
-    given = dict(measured)
-    found = []
-    if pair and set(pair) <= set(given):
-        found.append(episodes.side_by_side(given.pop(pair[0]), given.pop(pair[1]), most))
-    return [*found, *(episodes.listed(one, most) for one in given.values())]
+    others = dict(measured)
+    listings = []
+    if pair and set(pair) <= set(others):
+        listings.append(episodes.side_by_side(others.pop(pair[0]), others.pop(pair[1]), most))
+    return [*listings, *(episodes.listed(t, most) for t in others.values())]

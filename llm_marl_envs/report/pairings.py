@@ -57,9 +57,9 @@ def pairings(cross: CrossPlay, strangers: Sequence[ZeroShot]) -> Pairings:
     return Pairings(
         _seating(cross),
         tuple(
-            _heat_map(capital(title(name)), cross, one)
-            for name, one in maps.items()
-            if one is not None
+            _heat_map(capital(title(name)), cross, matrix)
+            for name, matrix in maps.items()
+            if matrix is not None
         ),
         _means(cross.matrix),
         _gap(cross),
@@ -108,11 +108,11 @@ def _means(matrix: Matrix) -> str:
 
 
 def _gap(cross: CrossPlay) -> Table | None:
-    found = {"self_play": cross.self_play, "cross_play": cross.cross_play, "gap": cross.gap}
+    estimates = {"self_play": cross.self_play, "cross_play": cross.cross_play, "gap": cross.gap}
     rows: list[list[Cell]] = [
-        [f"{METRICS[name].title}: {METRICS[name].doc}", estimated(one), "these teams"]
-        for name, one in found.items()
-        if one is not None
+        [f"{METRICS[name].title}: {METRICS[name].doc}", estimated(estimate), "these teams"]
+        for name, estimate in estimates.items()
+        if estimate is not None
     ]
     if cross.gap is not None and cross.gap_ci95_over_teams is not None:
         drawn = Estimate(cross.gap.mean, cross.gap_ci95_over_teams)
@@ -124,12 +124,12 @@ def _gap(cross: CrossPlay) -> Table | None:
 def _strangers(strangers: Sequence[ZeroShot]) -> Table:
     rows = [
         [
-            f"{one.team}, {one.agent}",
-            one.convention,
-            estimated(one.mean_return),
-            number(one.expert_return),
+            f"{stranger.team}, {stranger.agent}",
+            stranger.convention,
+            estimated(stranger.mean_return),
+            number(stranger.expert_return),
         ]
-        for one in strangers
+        for stranger in strangers
     ]
     return table(
         ["beside scripted experts", "of convention", title("mean_return"), "experts alone"], rows

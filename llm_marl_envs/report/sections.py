@@ -68,14 +68,14 @@ UNKNOWN = Score((), {}, None)
 def scores(transcript: Transcript) -> Scores:
     """Name of a metric -> its score, of the episodes of one transcript that can be counted."""
     played = measured(filter(countable, transcript.episodes))
-    found: dict[str, Score] = {}
+    by_name: dict[str, Score] = {}
     for name, values in measure(played).items():
         each = per_task(played, values)
         if name == "success":
-            found[name] = Score(values, each, estimate_success(played))
+            by_name[name] = Score(values, each, estimate_success(played))
         elif each:
-            found[name] = Score(values, each, over_tasks(list(each.values())))
-    return found
+            by_name[name] = Score(values, each, over_tasks(list(each.values())))
+    return by_name
 
 
 def summary(
@@ -93,13 +93,13 @@ def _key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> I
     """The success and return of each transcript, and how many episodes failed."""
     for name in KEY_FIGURES:
         shown = [
-            (label, one)
-            for label, found in measured.items()
-            if (one := found.get(name, UNKNOWN).over_tasks) is not None
+            (label, estimate)
+            for label, by_name in measured.items()
+            if (estimate := by_name.get(name, UNKNOWN).over_tasks) is not None
         ]
         if shown:
-            values = " → ".join(number(one.mean) for _, one in shown)
-            ranges = "; ".join(f"{label} {interval(one.ci95)}" for label, one in shown)
+            values = " → ".join(number(estimate.mean) for _, estimate in shown)
+            ranges = "; ".join(f"{label} {interval(estimate.ci95)}" for label, estimate in shown)
             yield KeyFigure(title(name), values, f"95 %: {ranges}")
     if any(failed.values()):
         counts = " → ".join(map(str, failed.values()))
@@ -110,11 +110,11 @@ def _summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None)
     """Every measure of every transcript with its interval, and the paired change of two of them."""
     labels = list(measured)
     pair = pair if set(pair or ()) <= set(measured) else None  # one may hold no episode
-    names = list(dict.fromkeys(name for found in measured.values() for name in found))
+    names = list(dict.fromkeys(name for by_name in measured.values() for name in by_name))
     rows: list[list[Cell]] = []
     for name in names:
         estimates = [measured[label].get(name, UNKNOWN).over_tasks for label in labels]
-        if all(one is None for one in estimates):
+        if all(estimate is None for estimate in estimates):
             continue
         row: list[Cell] = [title(name), *map(estimated, estimates)]
         if pair:
@@ -127,30 +127,30 @@ def _summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None)
 
 def histograms(measured: Mapping[str, Scores]) -> list[Chart]:
     """Returns and lengths of the episodes of each transcript, where all transcripts have them."""
-    found = []
+    drawn = []
     for name in DISTRIBUTIONS:
-        of = {label: one.get(name, UNKNOWN).values for label, one in measured.items()}
+        of = {label: by_name.get(name, UNKNOWN).values for label, by_name in measured.items()}
         samples = {k: [v for v in row if v is not None and finite(v)] for k, row in of.items()}
         varied = len({v for row in samples.values() for v in row}) > 1
         if samples and all(samples.values()) and (varied or name == "mean_return"):
             metric = METRICS[name]
-            found.append(histogram(capital(metric.title), samples, unit=metric.unit))
-    return found
+            drawn.append(histogram(capital(metric.title), samples, unit=metric.unit))
+    return drawn
 
 
 # -- training -------------------------------------------------------------------------------------
 def diagnoses(runs: Sequence[Run]) -> list[tuple[str, Finding]]:
     """(run, likely cause why it did not improve); the run's name is "" where there is one run."""
-    return [(run.name if len(runs) > 1 else "", one) for run in runs for one in diagnose(run.log)]
+    return [(r.name if len(runs) > 1 else "", finding) for r in runs for finding in diagnose(r.log)]
 
 
 def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Chart]:
     """The charts of the table of metrics that the runs logged something for, but for the terms."""
     return [
-        one
+        chart
         for name, metrics in charts().items()
         if name != TERMS
-        for one in _charts(runs, name, metrics, measured)
+        for chart in _charts(runs, name, metrics, measured)
     ]
 
 
@@ -170,9 +170,9 @@ def _charts(
         for log in names(runs, patterns)
         if (metric := logged(log)) is not None and metric.chart == name
     ]
-    found = [one for log in drawn if (one := curve(logs, log)) is not None]
-    told = [one for one in found if any(one.mean)] or found
-    parts = [told[i : i + COLOURS] for i in range(0, len(told), COLOURS)]
+    lines = [line for log in drawn if (line := curve(logs, log)) is not None]
+    shown = [line for line in lines if any(line.mean)] or lines
+    parts = [shown[i : i + COLOURS] for i in range(0, len(shown), COLOURS)]
     held_out = [point for metric in metrics for point in _held_out(runs, measured, metric)]
     return [
         curve_chart(
@@ -196,12 +196,12 @@ def _held_out(runs: Sequence[Run], measured: Mapping[str, Scores], metric: Metri
     if len(runs) != 1 or not metric.interval:
         return []
     last = max((float(e["step"]) for e in runs[0].log if finite(e.get("step"))), default=0.0)
-    found = []
+    points = []
     for label, step in (("before", 0.0), ("after", last)):
-        one = measured.get(label, {}).get(metric.name, UNKNOWN).over_tasks
-        if one is not None:
-            found.append(HeldOut(step, one))
-    return found
+        estimate = measured.get(label, {}).get(metric.name, UNKNOWN).over_tasks
+        if estimate is not None:
+            points.append(HeldOut(step, estimate))
+    return points
 
 
 def other_scalars(runs: Sequence[Run]) -> Table | None:
@@ -226,33 +226,33 @@ def recorded(summary: Mapping[str, Any]) -> list[Table]:
     The diagnosis is left out: the page has it from the log.
     """
     rest = {key: value for key, value in summary.items() if key != "diagnosis"}
-    found: list[Table] = []
+    tables: list[Table] = []
     old, new = summary.get("before"), summary.get("after")
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         del rest["before"], rest["after"]
         left, right = dict(flat(old)), dict(flat(new))
         keys = dict.fromkeys([*left, *right])
         rows = [[key, left.get(key, NOTHING), right.get(key, NOTHING)] for key in keys]
-        found.append(table(["measured", "before", "after"], rows))
+        tables.append(table(["measured", "before", "after"], rows))
     if rest:
-        found.append(table(["recorded", "value"], list(flat(rest))))
-    return found
+        tables.append(table(["recorded", "value"], list(flat(rest))))
+    return tables
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """(dotted name, text) of every entry; a pair of numbers is shown as a range."""
-    for key, one in value.items():
+    for key, entry in value.items():
         name = f"{prefix}{key}"
-        if isinstance(one, Mapping):
-            yield from flat(one, f"{name}.")
-        elif isinstance(one, list) and len(one) == 2 and all(finite(x) for x in one):
-            yield name, interval((one[0], one[1]))
-        elif isinstance(one, list) and len(one) > 8:
-            yield name, f"{len(one)} entries"
-        elif isinstance(one, list):
-            yield name, ", ".join(map(_text, one))
+        if isinstance(entry, Mapping):
+            yield from flat(entry, f"{name}.")
+        elif isinstance(entry, list) and len(entry) == 2 and all(finite(x) for x in entry):
+            yield name, interval((entry[0], entry[1]))
+        elif isinstance(entry, list) and len(entry) > 8:
+            yield name, f"{len(entry)} entries"
+        elif isinstance(entry, list):
+            yield name, ", ".join(map(_text, entry))
         else:
-            yield name, _text(one)
+            yield name, _text(entry)
 
 
 def _text(value: Any) -> str:

@@ -65,17 +65,17 @@ def change(before: Mapping[TaskKey, float], after: Mapping[TaskKey, float]) -> E
 # -- curves ---------------------------------------------------------------------------------------
 def points(log: Sequence[Mapping[str, object]], name: str) -> list[tuple[float, float]]:
     """(step, value) of one scalar, by step; what is no finite number is left out."""
-    found = {
+    by_step = {
         float(entry["step"]): float(entry[name])  # type: ignore[arg-type]
         for entry in log
         if finite(entry.get("step")) and finite(entry.get(name))
     }
-    return sorted(found.items())
+    return sorted(by_step.items())
 
 
 def curve(logs: Sequence[Sequence[Mapping[str, object]]], name: str) -> Curve | None:
     """One scalar of one or several runs; None where no run logged it."""
-    members = [found for log in logs if (found := points(log, name))]
+    members = [member for log in logs if (member := points(log, name))]
     if not members:
         return None
     if len(members) == 1:

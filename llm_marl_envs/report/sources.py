@@ -9,23 +9,23 @@ Files it knows, anywhere below the folder:
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
     transcripts/failed-*.jsonl       episodes of training whose environment raised
     cross_play.json                  see `measure/studies/cross_play_files.py`
-    credit_audit.json                an audit of credit, see `credit.py`
+    credit_audit.json                see `measure/numbers/credit.py`
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict
 from llm_marl_envs.files.json_files import finite, read_json
+from llm_marl_envs.measure.numbers.credit import AUDIT_FILE, CreditAudit, read_credit_audit
 from llm_marl_envs.measure.studies.cross_play import CrossPlay
 from llm_marl_envs.measure.studies.cross_play_files import read_cross_play
 from llm_marl_envs.measure.studies.zero_shot import ZeroShot
-from llm_marl_envs.report.credit import CreditAudit, read_credit_audit
 
 MEASURED = {
     "transcripts_before.jsonl": "before",
@@ -33,7 +33,6 @@ MEASURED = {
     "episodes.jsonl": "episodes",
 }
 CROSS_PLAY = "cross_play.json"
-CREDIT_AUDIT = "credit_audit.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class Results:
     def files(self) -> list[str]:
         """Paths of the runs' logs and the transcripts, relative to the folder."""
         shown = (*self.runs, *self.measured.values(), *self.updates, *self.failed)
-        return [one.file for one in shown]
+        return [source.file for source in shown]
 
 
 def read_results(
@@ -140,11 +139,11 @@ def read_results(
         for kind in ("update", "failed")
     )
     matrix = Path(cross_play) if cross_play is not None else root / CROSS_PLAY
-    known = cross_play is not None or matrix.is_file()
-    cross, strangers = read_cross_play(matrix) if known else (None, ())
-    audit = Path(root if credit_audit is None else credit_audit) / CREDIT_AUDIT
+    has_matrix = cross_play is not None or matrix.is_file()
+    cross, strangers = read_cross_play(matrix) if has_matrix else (None, ())
+    audit = Path(root if credit_audit is None else credit_audit) / AUDIT_FILE
     audited = credit_audit is not None or audit.is_file()
-    found = Results(
+    results = Results(
         name=root.resolve().name,
         summary=read_json(root / "summary.json") if (root / "summary.json").is_file() else {},
         runs=tuple(_runs(root, notes)),
@@ -158,13 +157,13 @@ def read_results(
         credit=read_credit_audit(audit) if audited else None,
         notes=tuple(notes),
     )
-    if not (found.summary or found.files or found.cross_play or found.credit):
+    if not (results.summary or results.files or results.cross_play or results.credit):
         raise ValueError(
             f"{root}: nothing to report; expected one of summary.json, log.jsonl, "
             f"checkpoint-*/trainer_state.json, {', '.join(MEASURED)}, "
-            f"transcripts/update-*.jsonl, {CROSS_PLAY}, {CREDIT_AUDIT}"
+            f"transcripts/update-*.jsonl, {CROSS_PLAY}, {AUDIT_FILE}"
         )
-    return found
+    return results
 
 
 def _measured(root: Path, notes: list[str]) -> dict[str, Transcript]:
@@ -183,13 +182,13 @@ def _beside(
         raise FileNotFoundError(f"{other}: no such folder")
     old = list(_measured(other, notes).values())
     new = list(measured.values())
-    for where, given in ((other, old), (root, new)):
-        if not given:
+    for where, transcripts in ((other, old), (root, new)):
+        if not transcripts:
             raise ValueError(f"{where}: no measured episodes; expected one of {list(MEASURED)}")
     labels = _names_apart(other, root)
     return {
-        label: Transcript(label, f"{label}/{one.file}", one.episodes, one.trails)
-        for label, one in zip(labels, (old[-1], new[-1]), strict=True)
+        label: replace(last, label=label, file=f"{label}/{last.file}")
+        for label, last in zip(labels, (old[-1], new[-1]), strict=True)
     }
 
 
@@ -197,7 +196,7 @@ def _names_apart(*folders: Path) -> list[str]:
     """The shortest ends of the folders' paths that tell them apart: "seed0/eval", "seed1/eval"."""
     parts = [folder.resolve().parts for folder in folders]
     for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(one[-length:]) for one in parts]
+        names = ["/".join(path[-length:]) for path in parts]
         if len(set(names)) == len(names):
             return names
     raise ValueError(f"{folders[0]}: against itself there is nothing to compare")
@@ -288,8 +287,8 @@ def check_numbers(episode: Episode) -> None:
     if not episode.agents:
         raise ValueError("an episode without agents")
     paid = [(turn.agent, turn) for turn in episode.turns]
-    for agent, one in (*paid, *episode.idle.items()):
-        for name, value in (("reward", one.reward), *one.reward_terms.items()):
+    for agent, pay in (*paid, *episode.idle.items()):
+        for name, value in (("reward", pay.reward), *pay.reward_terms.items()):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise ValueError(f"{name} of {agent}: expected a number, got {value!r}")
     for turn in episode.turns:
@@ -301,7 +300,7 @@ def _trail(value: Any, where: str) -> Trail:
     try:
         texts = tuple(str(text) for text in value["texts"])
         advantages, logprobs = (
-            tuple(_number(one, where) for one in value[key]) for key in ("advantages", "logprobs")
+            tuple(_number(n, where) for n in value[key]) for key in ("advantages", "logprobs")
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{where}: tokens need texts, advantages and logprobs") from error

@@ -33,13 +33,13 @@ def table(head: Iterable[str], rows: Iterable[Sequence[Cell]]) -> Table:
     return Table(tuple(head), tuple(tuple(row) for row in rows))
 
 
-def estimated(one: Estimate | None) -> Cell:
+def estimated(estimate: Estimate | None) -> Cell:
     """The mean, and in small print its interval and how many numbers went into it."""
-    if one is None:
+    if estimate is None:
         return NOTHING
-    notes = [] if one.ci95 is None else [interval(one.ci95)]
-    notes += [] if one.n is None else [f"n = {one.n}"]
-    return Noted(number(one.mean), ", ".join(notes))
+    notes = [] if estimate.ci95 is None else [interval(estimate.ci95)]
+    notes += [] if estimate.n is None else [f"n = {estimate.n}"]
+    return Noted(number(estimate.mean), ", ".join(notes))
 
 
 def capital(name: str) -> str:

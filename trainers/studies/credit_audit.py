@@ -48,6 +48,7 @@ import numpy as np
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Turn
 from llm_marl_envs.core.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
+from llm_marl_envs.measure.numbers.credit import Judged
 from llm_marl_envs.play.replay import check_replays
 from llm_marl_envs.play.rollout import Context, redraws, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -61,7 +62,7 @@ from trainers.batch.packing import reward_array
 from trainers.batch.returns import discounted_returns
 from trainers.experience.branching import grown
 from trainers.studies.credit_estimators import Memory, make_estimators
-from trainers.studies.credit_figures import Facts, Judged, Products, figures
+from trainers.studies.credit_figures import Facts, Products, figures
 
 Gram = Callable[[Sequence[Turn]], Products]
 """Turns -> policy -> (which of them are its, inner products of their gradients of log-prob)."""
@@ -255,7 +256,7 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
     )
     costs = {name: _cost(stage, algorithm) for name, algorithm in asked.algorithms.items()}
     messages = _referenced(stage, _messages(stage))
-    if max(max(abs(one.worth), one.error) for one in messages) <= ROUNDING:
+    if max(max(abs(message.worth), message.error) for message in messages) <= ROUNDING:
         raise ValueError(
             f"credit={plan.credit!r}: every replay returned the same, so no message is worth more "
             "than another and nothing can be judged; use a team that wins at times and loses at "
@@ -263,13 +264,13 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
         )
     judgements = _judgements(stage, messages, asked.algorithms)
     facts = Facts(
-        points=np.array([one.point for one in messages]),
-        worth=np.array([one.worth for one in messages]),
-        noise=np.array([one.noise for one in messages]),
-        products={} if gram is None else gram([one.said for one in messages]),
+        points=np.array([message.point for message in messages]),
+        worth=np.array([message.worth for message in messages]),
+        noise=np.array([message.noise for message in messages]),
+        products={} if gram is None else gram([message.said for message in messages]),
     )
-    found = figures(facts, judgements, costs)
-    return Audit(tuple(messages), judgements, found, asked.refused, stage.chance)
+    judged = figures(facts, judgements, costs)
+    return Audit(tuple(messages), judgements, judged, asked.refused, stage.chance)
 
 
 def _messages(stage: Stage) -> list[Message]:
@@ -278,9 +279,10 @@ def _messages(stage: Stage) -> list[Message]:
     acted: list[tuple[int, Start, Episode, list[Turn]]] = []
     for first in range(0, DRAWS * plan.points, plan.points):
         starts = [stage.start("episode", n) for n in range(first, first + plan.points)]
-        for number, (start, one) in enumerate(zip(starts, stage.play(starts), strict=True), first):
-            turns = [turn for turn in one.turns if turn.agent in stage.trained]
-            acted += [(number, start, one, turns)] if turns else []
+        pairs = zip(starts, stage.play(starts), strict=True)
+        for number, (start, record) in enumerate(pairs, first):
+            turns = [turn for turn in record.turns if turn.agent in stage.trained]
+            acted += [(number, start, record, turns)] if turns else []
         if len(acted) >= plan.points:
             break
     else:
@@ -288,37 +290,37 @@ def _messages(stage: Stage) -> list[Message]:
             f"points={plan.points}: {[*stage.trained]} act in {len(acted)} of "
             f"{DRAWS * plan.points} episodes; ask for fewer points, or judge other seats"
         )
-    found: list[Message] = []
+    messages: list[Message] = []
     for place, (number, start, record, turns) in enumerate(acted[: plan.points]):
         turn = turns[derive_seed("point", plan.seed, number) % len(turns)]
         first = Message(place, turn.agent, turn.index, start, record)
         more = [first.again(other, stage.chance, anew=True) for other in range(1, plan.messages)]
-        found.append(first)
+        messages.append(first)
         for begun, episode in zip(more, stage.play(more), strict=True):
-            found.append(Message(place, turn.agent, turn.index, begun, episode))
-    return found
+            messages.append(Message(place, turn.agent, turn.index, begun, episode))
+    return messages
 
 
 def _referenced(stage: Stage, messages: Sequence[Message]) -> list[Message]:
     """The messages with their worth: the mean after each, less that after fresh ones."""
     many, each = stage.plan.replays, stage.plan.messages
-    found: list[Message] = []
+    referenced: list[Message] = []
     for first in range(0, len(messages), each):
         some = messages[first : first + each]
         starts = [m.again(10**6 + n, stage.chance) for m in some for n in range(many)]
         starts += [some[0].again(2 * 10**6 + n, stage.chance, anew=True) for n in range(many)]
-        groups = [stage.group([one]) for one in stage.play(starts)]
+        groups = [stage.group([episode]) for episode in stage.play(starts)]
         agent = stage.trained.index(some[0].agent)
         earned = stage.returns(groups).returns[:, 0, agent, some[0].turn].reshape(-1, many)
         mean, error = earned.mean(axis=1), earned.std(axis=1, ddof=1) / many**0.5
-        for place, one in enumerate(some):
+        for place, message in enumerate(some):
             worth, doubt = mean[place] - mean[-1], np.hypot(error[place], error[-1])
-            found.append(
+            referenced.append(
                 dataclasses.replace(
-                    one, worth=float(worth), error=float(doubt), noise=float(error[place])
+                    message, worth=float(worth), error=float(doubt), noise=float(error[place])
                 )
             )
-    return found
+    return referenced
 
 
 def _judgements(
@@ -335,25 +337,25 @@ def _judgements(
         name: Memory(algorithm, () if algorithm.branching else updates)
         for name, algorithm in algorithms.items()
     }
-    found = {name: np.zeros((len(messages), plan.judgements)) for name in algorithms}
+    judgements = {name: np.zeros((len(messages), plan.judgements)) for name in algorithms}
     for place, message in enumerate(messages):
         own = [message.again(3 * 10**6 + n, stage.chance) for n in range(plan.judgements)]
-        firsts = [_as_planned(one) for one in stage.play(own)]
+        firsts = [_as_planned(episode) for episode in stage.play(own)]
         beside = [_others(message, n, plan.size - 1, stage.chance) for n in range(plan.judgements)]
-        rest = iter(stage.play([one for some in beside for one in some]))
+        rest = iter(stage.play([start for some in beside for start in some]))
         groups = [
             stage.group([first, *(next(rest) for _ in some)])
             for first, some in zip(firsts, beside, strict=True)
         ]
-        starts = [[one, *some] for one, some in zip(own, beside, strict=True)]
+        starts = [[start, *some] for start, some in zip(own, beside, strict=True)]
         agent = stage.trained.index(message.agent)
         for name, memory in memories.items():
             judged = groups
             if memory.algorithm.branching:
                 judged = _grown(stage, memory.algorithm, message, groups, starts)
             for n, advantages in enumerate(memory.judge(judged, stage.returns)):
-                found[name][place, n] = advantages[0, agent, message.turn]
-    return found
+                judgements[name][place, n] = advantages[0, agent, message.turn]
+    return judgements
 
 
 def _updates(stage: Stage) -> Iterator[AdvantageInputs]:
@@ -369,9 +371,7 @@ def _groups(
     for first in range(0, count, TASKS_PER_UPDATE):
         numbers = range(first, min(count, first + TASKS_PER_UPDATE))
         begun = [stage.start(what, number) for number in numbers]
-        starts = [
-            [*group_starts(one.task, one.seed, stage.plan.size, stage.chance)] for one in begun
-        ]
+        starts = [[*group_starts(s.task, s.seed, stage.plan.size, stage.chance)] for s in begun]
         played = iter(stage.play([start for some in starts for start in some]))
         yield [stage.group([next(played) for _ in some]) for some in starts], starts
 
@@ -394,7 +394,7 @@ def _grown(
         begun = [some[:1] for some in starts]
         grown_here = grown(alone, begun, candidates, stage.play, MOST_EPISODES)
         step = step_of(message.said)
-        return [stage.group([_from(one, step) for one in some.episodes]) for some in grown_here]
+        return [stage.group([_from(e, step) for e in group.episodes]) for group in grown_here]
     ask = partial(_asked, algorithm, message, stage.trained)
     return grown(groups, starts, ask, stage.play, MOST_EPISODES)
 
@@ -415,12 +415,12 @@ def _from(episode: Episode, step: int) -> Episode:
 
 def _others(message: Message, judgement: int, count: int, chance: Any) -> list[Start]:
     """Episodes of the same task from the reset."""
-    begun, found = message.start, []
+    begun, starts = message.start, []
     for n in range(count):
         drawn = derive_seed("beside", begun.sample_seed, judgement, n)
         seed = begun.seed if chance == "group" else derive_seed("reset", drawn) % RESET_SEEDS
-        found.append(Start(task=begun.task, seed=seed, sample_seed=drawn))
-    return found
+        starts.append(Start(task=begun.task, seed=seed, sample_seed=drawn))
+    return starts
 
 
 def _as_planned(episode: Episode) -> Episode:
@@ -440,8 +440,8 @@ def _asked(
     here = message.agent, message.turn
     asked = algorithm.branches(group, trained)
     if not isinstance(algorithm, MAGRPOTree):
-        own = [one for one in asked if one.parent == 0]
-        return [one for one in own if not one.held or (one.agent, one.turn) == here]
+        own = [branch for branch in asked if branch.parent == 0]
+        return [branch for branch in own if not branch.held or (branch.agent, branch.turn) == here]
     first = step_of(message.said)
 
     def below(branch: Branch) -> bool:
@@ -450,7 +450,7 @@ def _asked(
         shares = first == 0 or branch.parent == 0 or left_at(group, parent) >= first
         return step >= first and shares
 
-    return [one for one in asked if below(one)]
+    return [branch for branch in asked if below(branch)]
 
 
 COST_GROUPS = 4
@@ -469,9 +469,9 @@ def _cost(stage: Stage, algorithm: Algorithm) -> dict[str, float]:
     inputs = stage.returns(groups)
     messages = int((inputs.alive & (algorithm.weights(inputs) > 0)).sum())
     episodes = [episode for group in groups for episode in group.episodes]
-    steps = sum(max((step_of(turn) + 1 for turn in one.turns), default=0) for one in episodes)
-    new = [turn.response for one in episodes for turn in one.turns if not turn.given]
-    tokens = sum(1 if one.completion_ids is None else len(one.completion_ids) for one in new)
+    steps = sum(max((step_of(turn) + 1 for turn in e.turns), default=0) for e in episodes)
+    new = [turn.response for e in episodes for turn in e.turns if not turn.given]
+    tokens = sum(1 if r.completion_ids is None else len(r.completion_ids) for r in new)
     if not messages:
         raise ValueError(f"{algorithm.name}: no message to train on in {len(groups)} groups")
     return {"tokens": tokens / messages, "calls": steps / messages}

@@ -13,19 +13,23 @@ from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.pictures import require_matplotlib
+from llm_marl_envs.measure.numbers.credit import (
+    AUDIT_FILE,
+    VERSION,
+    Judged,
+    policies_of,
+    price_table,
+)
 from llm_marl_envs.measure.numbers.estimates import Estimate, as_filed
 from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.named import Context, Sampling, named_team
 from trainers.policies.token_policy import TokenPolicy
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
-from trainers.studies.credit_figures import PRICES, Judged
+from trainers.studies.credit_figures import PRICES
 from trainers.studies.credit_gradients import gram_of
 
-AUDIT_FILE = "credit_audit.json"
 PICTURE_FILE = "credit_audit.png"
-VERSION = 2
-AMOUNTS = {"tokens": "1000 tokens", "calls": "1 call"}
 Z = 1.96
 """Standard errors to each side of a 95 % interval."""
 
@@ -81,7 +85,7 @@ def run_credit_audit(
     seats = [seat for seat in named.seats if seat in chosen]
     stage = Stage(partial(make, env_id, **env_kwargs), named.seats, seats, plan)
     judged = (named.seats[seat] for seat in seats)
-    models = {id(one): one for one in judged if isinstance(one, TokenPolicy)}
+    models = {id(policy): policy for policy in judged if isinstance(policy, TokenPolicy)}
     gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None
     audit = credit_audit(stage, gram)
     about = {"env": env_id, "env_kwargs": dict(env_kwargs), "team": dict(named.identity)}
@@ -89,28 +93,28 @@ def run_credit_audit(
     return Finished(audit, about, plan)
 
 
-def audit_to_dict(found: Finished) -> dict[str, Any]:
+def audit_to_dict(finished: Finished) -> dict[str, Any]:
     """Everything that was measured, as JSON values."""
-    audit = found.audit
+    audit = finished.audit
     return {
         "version": VERSION,
-        **found.about,
-        "plan": dataclasses.asdict(found.plan),
+        **finished.about,
+        "plan": dataclasses.asdict(finished.plan),
         "chance": audit.chance,
-        "estimators": [dataclasses.asdict(one, dict_factory=as_filed) for one in audit.estimators],
+        "estimators": [dataclasses.asdict(e, dict_factory=as_filed) for e in audit.estimators],
         "refused": dict(audit.refused),
         "messages": [
             {
-                "point": one.point,
-                "task_id": one.episode.task_id,
-                "agent": one.agent,
-                "turn": one.turn,
-                "text": one.said.action,
-                "worth": one.worth,
-                "ci95": [one.worth - Z * one.error, one.worth + Z * one.error],
+                "point": message.point,
+                "task_id": message.episode.task_id,
+                "agent": message.agent,
+                "turn": message.turn,
+                "text": message.said.action,
+                "worth": message.worth,
+                "ci95": [message.worth - Z * message.error, message.worth + Z * message.error],
                 "judged": {name: each[place].tolist() for name, each in audit.judgements.items()},
             }
-            for place, one in enumerate(audit.messages)
+            for place, message in enumerate(audit.messages)
         ],
     }
 
@@ -119,46 +123,30 @@ def audit_tables(audit: Audit) -> str:
     """What one judgement says, what prices buy, and who cannot judge."""
     parts = ["One judgement, with 95 % intervals", _judgements(audit.estimators)]
     for unit in PRICES:
-        parts += [f"What {unit} buy", _priced(audit.estimators, unit, AMOUNTS[unit])]
+        parts += [f"What {unit} buy", format_table(*price_table(audit.estimators, unit))]
     parts += [f"{name}: {why}" for name, why in audit.refused.items()]
     return "\n".join(parts)
 
 
-def _policies(estimators: Sequence[Judged]) -> list[str]:
-    return sorted({policy for one in estimators for policy in one.cosine})
-
-
 def _judgements(estimators: Sequence[Judged]) -> str:
-    policies = _policies(estimators)
+    policies = policies_of(estimators)
     head = ["estimator", "bias", "(noise)", "offset", "variance", "rank"]
     head += [*(f"cosine {policy}" for policy in policies), "signal"]
     rows = []
-    for one in estimators:
+    for estimator in estimators:
         # Where no bias was seen the noise says more than an interval.
-        bias = with_interval(one.bias) if one.bias.mean > 0 else number(0.0)
-        cells = [one.name, bias, number(one.bias_error), number(one.offset)]
-        cosines = [one.cosine.get(policy) for policy in policies]
-        rows.append([*cells, *map(with_interval, [one.variance, one.rank, *cosines, one.signal])])
+        bias = with_interval(estimator.bias) if estimator.bias.mean > 0 else number(0.0)
+        cells = [estimator.name, bias, number(estimator.bias_error), number(estimator.offset)]
+        cosines = map(estimator.cosine.get, policies)
+        estimates = [estimator.variance, estimator.rank, *cosines, estimator.signal]
+        rows.append([*cells, *map(with_interval, estimates)])
     return format_table(head, rows)
 
 
-def _priced(estimators: Sequence[Judged], unit: str, amount: str) -> str:
-    policies = _policies(estimators)
-    head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
-    head += ["averaged", "their rank", *(f"their cosine {p}" for p in policies)]
-    rows = []
-    for one in estimators:
-        priced = getattr(one, unit)
-        costs = [one.name, *map(number, [priced.cost, priced.variance, priced.signal])]
-        figures = [priced.rank, *map(priced.cosine.get, policies)]
-        rows.append([*costs, str(priced.averaged), *map(number, figures)])
-    return format_table(head, rows)
-
-
-def write_audit(folder: Path, found: Finished) -> None:
+def write_audit(folder: Path, finished: Finished) -> None:
     """Write the file and the picture; each is whole or absent."""
-    write_json(folder / AUDIT_FILE, audit_to_dict(found))
-    save_picture(found.audit, folder / PICTURE_FILE)
+    write_json(folder / AUDIT_FILE, audit_to_dict(finished))
+    save_picture(finished.audit, folder / PICTURE_FILE)
 
 
 def save_picture(audit: Audit, path: Path) -> None:
@@ -166,14 +154,14 @@ def save_picture(audit: Audit, path: Path) -> None:
     height = 1.6 + 0.25 * len(audit.estimators)
     figure = require_matplotlib()(figsize=(10, height), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    signals = [_scaled(one.signal, PRICES["tokens"] / one.tokens.cost) for one in audit.estimators]
-    _dots(left, [one.rank for one in audit.estimators])
+    signals = [_scaled(e.signal, PRICES["tokens"] / e.tokens.cost) for e in audit.estimators]
+    _dots(left, [e.rank for e in audit.estimators])
     _dots(right, signals)
     left.axvline(0.5, color="0.6", linewidth=1)
-    positive = [one.mean for one in signals if one is not None and one.mean > 0]
+    positive = [signal.mean for signal in signals if signal is not None and signal.mean > 0]
     if positive and max(positive) > 10 * min(positive):
         right.set_xscale("log")
-    left.set_yticks(range(len(audit.estimators)), [one.name for one in audit.estimators])
+    left.set_yticks(range(len(audit.estimators)), [e.name for e in audit.estimators])
     left.invert_yaxis()
     left.set(xlabel="pairs in the right order, one judgement", title="rank")
     right.set(xlabel="signal of 1000 sampled tokens", title="signal for its price")
@@ -181,17 +169,17 @@ def save_picture(audit: Audit, path: Path) -> None:
         figure.savefig(partial, dpi=150, format="png")
 
 
-def _scaled(one: Estimate | None, factor: float) -> Estimate | None:
-    if one is None or one.ci95 is None:
+def _scaled(estimate: Estimate | None, factor: float) -> Estimate | None:
+    if estimate is None or estimate.ci95 is None:
         return None
-    low, high = one.ci95
-    return Estimate(factor * one.mean, (factor * low, factor * high), one.n)
+    low, high = estimate.ci95
+    return Estimate(factor * estimate.mean, (factor * low, factor * high), estimate.n)
 
 
 def _dots(axes: Any, values: Sequence[Estimate | None]) -> None:
     """A dot with its interval on each line that has one."""
-    for place, one in enumerate(values):
-        if one is not None and one.ci95 is not None:
-            axes.plot(one.ci95, [place, place], color="tab:blue", linewidth=1.5, alpha=0.6)
-            axes.plot([one.mean], [place], "o", color="tab:blue", markersize=5)
+    for place, estimate in enumerate(values):
+        if estimate is not None and estimate.ci95 is not None:
+            axes.plot(estimate.ci95, [place, place], color="tab:blue", linewidth=1.5, alpha=0.6)
+            axes.plot([estimate.mean], [place], "o", color="tab:blue", markersize=5)
     axes.grid(axis="x", alpha=0.3)

@@ -80,7 +80,7 @@ def make_estimators(
         turns=1,
         in_turn=in_turn(env),
     )
-    found: dict[str, Algorithm] = {}
+    algorithms: dict[str, Algorithm] = {}
     refused: dict[str, str] = {}
     for name in asked:
         chosen: dict[str, Any] = {"name": "magrpo" if name in BASELINES else name}
@@ -105,10 +105,10 @@ def make_estimators(
         if name == "c3_sim" and form.in_turn:
             refused[name] = "'c3_sim' is 'c3' where agents act in turn"
             continue
-        found[name] = algorithm
-    if not found:
+        algorithms[name] = algorithm
+    if not algorithms:
         raise ValueError(f"none of the estimators {asked} can judge here: {refused}")
-    return Estimators(found, refused)
+    return Estimators(algorithms, refused)
 
 
 class Memory:
@@ -132,6 +132,6 @@ class Memory:
         """The advantages of each group, (G, A, K); nothing is remembered of them."""
         # V is read before it learns from what it judges, so a critic may judge many groups at once.
         together = isinstance(self.algorithm, CentralCritic)
-        for some in [groups] if together else [[one] for one in groups]:
+        for some in [groups] if together else [[group] for group in groups]:
             self.algorithm.load_state_dict(pickle.loads(self.kept))
             yield from self.algorithm.advantages(inputs_of(some))

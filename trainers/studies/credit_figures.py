@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from llm_marl_envs.measure.numbers.credit import Judged, Priced
 from llm_marl_envs.measure.numbers.estimates import Estimate
 
 T = TypeVar("T")
@@ -38,57 +39,6 @@ class Facts:
     products: Products = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
-    """What a price buys.
-
-    Attributes:
-        cost: of one judgement: tokens, or steps of the environment.
-        variance: of the mean of as many judgements as 1000 tokens, or one step, buy.
-        signal: that these bring together.
-        averaged: how many judgements one of the dearest estimator pays for, at most all.
-        rank: of the mean of so many.
-        cosine: the same, policy -> cosine.
-    """
-
-    cost: float
-    variance: float
-    signal: float | None
-    averaged: int
-    rank: float | None
-    cosine: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """An estimator's figures; see `credit_audit`.
-
-    Attributes:
-        name: of the estimator.
-        bias: it was seen where its interval is above 0.
-        bias_error: what sampling alone leaves of a bias, root mean square.
-        offset: what it says of all messages of a point alike, root mean square.
-        variance: of one judgement.
-        rank: None where no reference tells two messages apart.
-        signal: None where nothing differs, or no noise is; below 0 where judgements go against the
-            references.
-        cosine: policy -> cosine.
-        tokens: what they buy.
-        calls: what steps of the environment buy.
-    """
-
-    name: str
-    bias: Estimate
-    bias_error: float
-    offset: float
-    variance: Estimate
-    rank: Estimate | None
-    signal: Estimate | None
-    cosine: Mapping[str, Estimate]
-    tokens: Priced
-    calls: Priced
-
-
 def figures(
     facts: Facts, judged: Mapping[str, np.ndarray], costs: Mapping[str, Mapping[str, float]]
 ) -> tuple[Judged, ...]:
@@ -99,7 +49,7 @@ def figures(
         judged: estimator -> (M, judgements).
         costs: estimator -> tokens and calls of a judgement.
     """
-    dearest = {unit: max(one[unit] for one in costs.values()) for unit in PRICES}
+    dearest = {unit: max(cost[unit] for cost in costs.values()) for unit in PRICES}
     return tuple(
         _figures(name, facts, values, costs[name], dearest) for name, values in judged.items()
     )
@@ -170,8 +120,9 @@ def _with_interval(facts: Facts, statistic: Statistic, value: float) -> Estimate
     numbers, places = np.unique(facts.points, return_inverse=True)
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(len(numbers), np.full(len(numbers), 1 / len(numbers)), RESAMPLES)
-    found = [one for times in drawn if (one := statistic(times[places].astype(float))) is not None]
-    low, high = np.percentile(found, (2.5, 97.5)) if found else (value, value)
+    redrawn = [statistic(times[places].astype(float)) for times in drawn]
+    values = [figure for figure in redrawn if figure is not None]
+    low, high = np.percentile(values, (2.5, 97.5)) if values else (value, value)
     return Estimate(value, (float(low), float(high)), len(numbers))
 
 
@@ -202,10 +153,10 @@ def signal_of(facts: Facts, judged: np.ndarray) -> Statistic:
     both = (judged * right).mean(axis=1)
 
     def signal(times: np.ndarray) -> float | None:
-        size, known = _mean(sizes, times) * _mean(truths, times), _mean(both, times)
-        if size <= known**2:
+        size, covariance = _mean(sizes, times) * _mean(truths, times), _mean(both, times)
+        if size <= covariance**2:
             return None
-        return float(np.sign(known)) * known**2 / (size - known**2)
+        return float(np.sign(covariance)) * covariance**2 / (size - covariance**2)
 
     return signal
 
@@ -215,14 +166,14 @@ def rank_of(facts: Facts, judged: np.ndarray) -> Statistic:
 
     Told apart are those whose references differ by more than two standard errors.
     """
-    worth, noise, pairs, found = facts.worth, facts.noise, [], []
-    for one, other in np.argwhere(facts.points[:, None] == facts.points[None]):
-        apart = worth[one] - worth[other] > 2 * np.hypot(noise[one], noise[other])
-        if apart and worth[one] > worth[other]:
-            better = judged[one][:, None] - judged[other][None]
-            found.append(float((better > 0).mean() + (better == 0).mean() / 2))
-            pairs.append(one)
-    values = np.array(found)
+    worth, noise, pairs, shares = facts.worth, facts.noise, [], []
+    for place, other in np.argwhere(facts.points[:, None] == facts.points[None]):
+        apart = worth[place] - worth[other] > 2 * np.hypot(noise[place], noise[other])
+        if apart and worth[place] > worth[other]:
+            better = judged[place][:, None] - judged[other][None]
+            shares.append(float((better > 0).mean() + (better == 0).mean() / 2))
+            pairs.append(place)
+    values = np.array(shares)
 
     def rank(times: np.ndarray) -> float | None:
         return _mean(values, times[pairs]) if pairs and times[pairs].any() else None
@@ -236,10 +187,10 @@ def cosine_of(facts: Facts, judged: np.ndarray, policy: str) -> Statistic:
     One without length counts 0; None where the reference's has none.
     """
     places, products = facts.products[policy]
-    worth, said = facts.worth[list(places)], judged[list(places)].T
+    worth, judgements = facts.worth[list(places)], judged[list(places)].T
 
     def cosine(times: np.ndarray) -> float | None:
-        right, some = worth * times[list(places)], said * times[list(places)]
+        right, some = worth * times[list(places)], judgements * times[list(places)]
         length = right @ products @ right
         lengths = np.einsum("ri,ij,rj->r", some, products, some) * length
         along, positive = some @ products @ right, lengths > 0

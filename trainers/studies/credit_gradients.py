@@ -24,21 +24,21 @@ def gram_of(policy: TokenPolicy) -> Gram:
         raise ValueError("a greedy team (temperature 0) has no gradient; sample at 1")
 
     def gram(turns: Sequence[Turn]) -> Mapping[str, tuple[list[int], np.ndarray]]:
-        found = {}
+        grams = {}
         for name in policy.team.policies:
             places = [i for i, turn in enumerate(turns) if turn.response.policy == name]
             if places:
                 rows = torch.stack([_gradient(policy, name, turns[i]) for i in places]).double()
-                found[name] = places, (rows @ rows.T).numpy()
-        return found
+                grams[name] = places, (rows @ rows.T).numpy()
+        return grams
 
     return gram
 
 
 def _gradient(policy: TokenPolicy, name: str, turn: Turn) -> torch.Tensor:
     """The derivative of the log-prob of a message by the weights, flat, on the CPU."""
-    team, said = policy.team, turn.response
-    prompt, sampled = said.prompt_ids or (), said.completion_ids or ()
+    team, response = policy.team, turn.response
+    prompt, sampled = response.prompt_ids or (), response.completion_ids or ()
     team.activate(name)
     ids = torch.tensor([[*prompt, *sampled]], device=team.device)
     with team.evaluating(), torch.enable_grad():

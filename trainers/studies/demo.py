@@ -92,18 +92,18 @@ class Stages:
         if kept.get("key") == self.key:
             print(f"    measured already: {path}")
             numbers = kept["numbers"]
-            read = {one: read_jsonl(self._transcripts(when, one)) for one in numbers["splits"]}
-            return Measured(numbers, {split: tuple(found) for split, found in read.items()})
-        found = measure()
-        for split, episodes in found.episodes.items():
+            files = {split: self._transcripts(when, split) for split in numbers["splits"]}
+            return Measured(numbers, {split: tuple(read_jsonl(f)) for split, f in files.items()})
+        measured = measure()
+        for split, episodes in measured.episodes.items():
             write_jsonl(self._transcripts(when, split), episodes)
-        write_json(path, {"key": self.key, "numbers": found.numbers})
-        return found
+        write_json(path, {"key": self.key, "numbers": measured.numbers})
+        return measured
 
     def end(self, checkpoints: Iterable[Path]) -> None:
         """Forget them and the run's checkpoints: the demo has ended, and the next is made anew."""
-        for one in (*checkpoints, self.folder / STAGES):
-            shutil.rmtree(one, ignore_errors=True)
+        for folder in (*checkpoints, self.folder / STAGES):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _transcripts(self, when: str, split: str) -> Path:
         return self.folder / f"transcripts_{when}{'' if split == SPLIT else f'_{split}'}.jsonl"
@@ -141,16 +141,16 @@ def measure(
         "cooperation": _index(sampled),
         "splits": {
             split: {
-                "sampled_success": one.success,
-                "ci95": one.success_ci95,
-                "cooperation": _index(one),
-                "convention_match": one.match,
-                "n": one.n_tasks,
+                "sampled_success": result.success,
+                "ci95": result.success_ci95,
+                "cooperation": _index(result),
+                "convention_match": result.match,
+                "n": result.n_tasks,
             }
-            for split, one in {SPLIT: sampled, **beside}.items()
+            for split, result in {SPLIT: sampled, **beside}.items()
         },
         "convention_match": sampled.match,
-        "match_by_choice": [asdict(one) for one in match_by_choice(env, sampled.episodes)],
+        "match_by_choice": [asdict(match) for match in match_by_choice(env, sampled.episodes)],
     }
     if isinstance(env.unwrapped, TextParallelEnv):
         numbers |= _coordination(env, results)
@@ -165,7 +165,7 @@ def measure(
             "n": sampled.n_tasks,
             "failed": sum(result.failed for result in results.values()),
         },
-        {SPLIT: sampled.episodes, **{split: one.episodes for split, one in beside.items()}},
+        {SPLIT: sampled.episodes, **{split: result.episodes for split, result in beside.items()}},
     )
 
 
@@ -271,8 +271,8 @@ def _train(trainer: MAGRPOTrainer, resume: bool) -> None:
     trainer.train(resume)
     if trainer.stopped:
         made = f"update {trainer.state.global_step} of {trainer.state.max_steps}"
-        said = f"stopped at {made}; the same command goes on"
-        raise Stopped(said, trainer.interrupt.signum or signal.SIGINT)
+        message = f"stopped at {made}; the same command goes on"
+        raise Stopped(message, trainer.interrupt.signum or signal.SIGINT)
 
 
 def _interrupted(trainer: MAGRPOTrainer) -> bool:
@@ -303,7 +303,7 @@ def _summary(
             "0.5": before.numbers["half_temperature_success"],
             "0.0": before.numbers["greedy_success"],
         },
-        "diagnosis": [asdict(one) for one in diagnose(trainer.state.log_history)],
+        "diagnosis": [asdict(finding) for finding in diagnose(trainer.state.log_history)],
     }
 
 
@@ -350,19 +350,19 @@ ROWS = {
 
 def _rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """(title, before, after) of what both hold."""
-    found = [(title(of), old[key], new[key]) for key, of in ROWS.items() if key in old]
+    rows = [(title(of), old[key], new[key]) for key, of in ROWS.items() if key in old]
     if old["cooperation"] is not None:
         for name, key in (("cooperation", "mean"), ("above_solo", "above_solo")):
-            found.append((title(name), *(one["cooperation"][key] for one in (old, new))))
+            rows.append((title(name), *(side["cooperation"][key] for side in (old, new))))
     for split in list(old["splits"])[1:]:
         for key, metric in (("sampled_success", "sampled_success"), ("convention_match", "match")):
-            shares = [one["splits"][split][key] for one in (old, new)]
+            shares = [side["splits"][split][key] for side in (old, new)]
             if None not in shares:
-                found.append((title(f"{metric}/{split}"), *shares))
+                rows.append((title(f"{metric}/{split}"), *shares))
     for agent in old.get("competence", ()):
-        shares = [one["competence"][agent] for one in (old, new)]
-        found.append((title(f"competence/{agent}"), *shares))
-    return [(name, number(before), number(after)) for name, before, after in found]
+        shares = [side["competence"][agent] for side in (old, new)]
+        rows.append((title(f"competence/{agent}"), *shares))
+    return [(name, number(before), number(after)) for name, before, after in rows]
 
 
 def _print_report(
@@ -371,7 +371,7 @@ def _print_report(
     old, new = summary["before"], summary["after"]
     heading = (f"held-out tasks: {old['n']}", "before", "after")
     print("\n" + format_table(heading, _rows(old, new)))
-    intervals = [interval(one["ci95"]) for one in (old, new)]
+    intervals = [interval(side["ci95"]) for side in (old, new)]
     print(f"95 % intervals at temperature 1: before {intervals[0]}, after {intervals[1]}")
     if old["failed"] or new["failed"]:
         failed = f"before {old['failed']}, after {new['failed']}"

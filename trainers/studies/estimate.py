@@ -56,8 +56,10 @@ class RunEstimate:
         prompt: mean tokens of a prompt that was sent.
         action: mean tokens of an action.
         longest: most tokens of an action.
-        read: of prompt tokens, the share that sampling read; None where the engine does not tell.
-        learned: of tokens of whole rows, the share that the update read; None where rows are whole.
+        prompts_read: of prompt tokens, the share that sampling read; None where the engine does not
+            tell.
+        rows_read: of tokens of whole rows, the share that the update read; None where rows are
+            whole.
         memory: peak, MiB.
         available: MiB of the machine, or of the GPU.
         settings: of the trainer.
@@ -70,8 +72,8 @@ class RunEstimate:
     prompt: float
     action: float
     longest: int
-    read: float | None
-    learned: float | None
+    prompts_read: float | None
+    rows_read: float | None
     memory: float
     available: float
     settings: Any
@@ -118,9 +120,9 @@ def run_estimate(
             "disable_tqdm": True,
             "resume_from_checkpoint": None,
         }
-        given = {**run, "trainer": {**(run.get("trainer") or {}), **quiet}}
-        given.pop("eval_env_kwargs", None)
-        trainer = build_trainer(given)
+        quiet_run = {**run, "trainer": {**(run.get("trainer") or {}), **quiet}}
+        quiet_run.pop("eval_env_kwargs", None)
+        trainer = build_trainer(quiet_run)
         trainer.add_callback(_Stop(updates * trainer.steps_per_update))
         trainer.train()
         if trainer.interrupt.signum is not None:
@@ -143,10 +145,12 @@ class _Stop(TrainerCallback):
 
 def _estimate(trainer: MAGRPOTrainer) -> RunEstimate:
     steps, costs, args = trainer.steps_per_update, trainer.costs, trainer.args
-    log = [one for one in trainer.state.log_history if one["step"] > steps]  # the first warms up
+    log = [
+        entry for entry in trainer.state.log_history if entry["step"] > steps
+    ]  # the first warms up
 
     def of(name: str) -> float | None:
-        values = [one[name] for one in log if name in one]
+        values = [entry[name] for entry in log if name in entry]
         return mean(values) if values else None
 
     action = mean(of(f"{agent}/tokens") or 0.0 for agent in trainer.trained)
@@ -163,8 +167,8 @@ def _estimate(trainer: MAGRPOTrainer) -> RunEstimate:
         prompt=(costs.prompt_tokens or 0) / max(actions, 1.0),
         action=action,
         longest=args.max_completion_length,
-        read=of("sharing/prompts"),
-        learned=of("sharing/rows"),
+        prompts_read=of("sharing/prompts"),
+        rows_read=of("sharing/rows"),
         memory=of("memory/peak") or 0.0,
         available=_available(trainer.accelerator.device),
         settings=args,
@@ -177,27 +181,27 @@ def _available(device: torch.device) -> float:
     return psutil.virtual_memory().total / MIB
 
 
-def told(found: RunEstimate) -> list[str]:
+def lines_of(run: RunEstimate) -> list[str]:
     """The lines that a user reads."""
-    parts = ", ".join(f"{name} {number(found.seconds[part])}" for part, name in PARTS.items())
-    lines = [f"one update   {number(found.total)} s: {parts}"]
-    longest = (
-        f"{number(found.longest_total)} s an update if every action took {found.longest} tokens"
-    )
+    parts = ", ".join(f"{name} {number(run.seconds[part])}" for part, name in PARTS.items())
+    lines = [f"one update   {number(run.total)} s: {parts}"]
+    longest = f"{number(run.longest_total)} s an update if every action took {run.longest} tokens"
     lines.append(
-        f"the run      {found.updates} updates, about {_spent(found.updates * found.total)}, "
+        f"the run      {run.updates} updates, about {_spent(run.updates * run.total)}, "
         f"without evaluations and checkpoints; {longest}"
     )
-    rows = ", ".join(f"{policy} {count}" for policy, count in found.rows.items())
-    lines.append(f"rows         {rows}; {found.micro_batch} in a micro-batch at most")
-    lines.append(f"tokens       a prompt {whole(found.prompt)}, an action {whole(found.action)}")
-    if found.read is not None:
-        lines.append(f"sharing      sampling read {percent(found.read)} of the prompts' tokens")
-    if found.learned is not None:
-        lines.append(f"             learning read {percent(found.learned)} of the rows' tokens")
-    lines.append(f"memory       {whole(found.memory)} MiB at most, of {whole(found.available)}")
-    lines.append(f"limited by   {_limit(found)}")
-    lines += [f"would help   {one}" for one in advice(found)]
+    rows = ", ".join(f"{policy} {count}" for policy, count in run.rows.items())
+    lines.append(f"rows         {rows}; {run.micro_batch} in a micro-batch at most")
+    lines.append(f"tokens       a prompt {whole(run.prompt)}, an action {whole(run.action)}")
+    if run.prompts_read is not None:
+        lines.append(
+            f"sharing      sampling read {percent(run.prompts_read)} of the prompts' tokens"
+        )
+    if run.rows_read is not None:
+        lines.append(f"             learning read {percent(run.rows_read)} of the rows' tokens")
+    lines.append(f"memory       {whole(run.memory)} MiB at most, of {whole(run.available)}")
+    lines.append(f"limited by   {_limit(run)}")
+    lines += [f"would help   {line}" for line in advice(run)]
     return lines
 
 
@@ -207,38 +211,38 @@ def _spent(seconds: float) -> str:
     return f"{number(seconds / SECONDS_PER_HOUR)} hours"
 
 
-def _limit(found: RunEstimate) -> str:
-    part = max(found.seconds, key=lambda one: found.seconds[one])
-    share = found.seconds[part] / max(found.total, 1e-9)
-    memory = found.memory / found.available
+def _limit(run: RunEstimate) -> str:
+    part = max(run.seconds, key=lambda name: run.seconds[name])
+    share = run.seconds[part] / max(run.total, 1e-9)
+    memory = run.memory / run.available
     also = f"; memory, {percent(memory)} of the machine's" if memory > HALF else ""
     return f"{PARTS[part]}, {percent(share)} of the time{also}"
 
 
-def advice(found: RunEstimate) -> list[str]:
+def advice(run: RunEstimate) -> list[str]:
     """Settings that would help, the most important first."""
-    args, most = found.settings, max(found.rows.values(), default=0)
-    part = max(found.seconds, key=lambda one: found.seconds[one])
-    tight = found.memory > HALF * found.available
+    args, most = run.settings, max(run.rows.values(), default=0)
+    part = max(run.seconds, key=lambda name: run.seconds[name])
+    tight = run.memory > HALF * run.available
     lines = []
-    if tight and found.micro_batch > 1:
+    if tight and run.micro_batch > 1:
         lines.append(
-            f"rows_per_micro_batch below {min(found.micro_batch, most)}: less memory, same steps"
+            f"rows_per_micro_batch below {min(run.micro_batch, most)}: less memory, same steps"
         )
-    if tight and not args.gradient_checkpointing and found.micro_batch == 1:
+    if tight and not args.gradient_checkpointing and run.micro_batch == 1:
         lines.append("gradient_checkpointing: true, less memory for more time")
-    if args.share_prompts and found.learned is None:
+    if args.share_prompts and run.rows_read is None:
         lines.append("rows were computed whole: the warning above says why")
     if not args.share_prompts:
         lines.append("share_prompts: true")
-    if part == "sampling" and found.action >= HALF * found.longest:
-        lines.append(f"max_completion_length below {found.longest}, if shorter actions will do")
+    if part == "sampling" and run.action >= HALF * run.longest:
+        lines.append(f"max_completion_length below {run.longest}, if shorter actions will do")
     if part == "sampling" and args.sampling_batch_size and not tight:
         lines.append(f"sampling_batch_size above {args.sampling_batch_size}")
     if part == "sampling" and torch.cuda.is_available():
         lines.append("engine: vllm")
     if part == "environments":
         lines.append(f"rollout_chunks above {args.rollout_chunks}: one is sampled while others run")
-    if part == "update" and found.micro_batch < most and not tight:
+    if part == "update" and run.micro_batch < most and not tight:
         lines.append(f"rows_per_micro_batch up to {most}, while memory lasts")
     return lines

@@ -89,16 +89,16 @@ class Point:
         for file in (POINT_FILE, TRAINED_FILE, SUMMARY_FILE):
             path = self.folder / file
             try:
-                found = read_json(path)
+                data = read_json(path)
             except ValueError:  # missing or half-written, so the run did not finish
                 continue
-            if found.get("digest") != self.digest:
+            if data.get("digest") != self.digest:
                 raise ValueError(
                     f"{path}: a run of other settings lies there; give the sweep another output, "
                     "or delete the folder"
                 )
             if file == SUMMARY_FILE:
-                return found
+                return data
         return None
 
 
@@ -191,19 +191,19 @@ def _variants(
         return {None: {}}
     if not isinstance(variants, dict) or not variants:
         raise ValueError(f"{file}, variants: expected a map from names, got {variants!r}")
-    found: dict[str | None, dict[str, Any]] = {}
+    by_name: dict[str | None, dict[str, Any]] = {}
     for name, changes in variants.items():
         if not isinstance(changes, dict):
             raise ValueError(f"{file}, variants: {name!r} needs a map of settings, got {changes!r}")
-        if str(name) in found:
+        if str(name) in by_name:
             raise ValueError(f"{file}, variants: two are called {name!r}")
-        found[str(name)] = own = _plain_keys(f"{file}, variants, {name!r}", changes)
+        by_name[str(name)] = own = _plain_keys(f"{file}, variants, {name!r}", changes)
         for key in own:
             taken = any(_overlap(key, other) for other in grid)
             if key in OWN_SETTINGS or taken:
                 where = "the grid" if taken else "the sweep"
                 raise ValueError(f"{file}, variants: {key!r} of {name!r} is decided by {where}")
-    return found
+    return by_name
 
 
 def _plain_keys(where: str, settings: Mapping[Any, Any]) -> dict[str, Any]:
@@ -212,18 +212,18 @@ def _plain_keys(where: str, settings: Mapping[Any, Any]) -> dict[str, Any]:
     Raises:
         ValueError: two of them set the same thing.
     """
-    for one, other in itertools.combinations(map(str, settings), 2):
-        if _overlap(one, other):
-            raise ValueError(f"{where}: {one!r} and {other!r} set the same thing")
+    for name, other in itertools.combinations(map(str, settings), 2):
+        if _overlap(name, other):
+            raise ValueError(f"{where}: {name!r} and {other!r} set the same thing")
     return {str(key).removeprefix("trainer."): value for key, value in settings.items()}
 
 
 def _overlap(key: str, other: str) -> bool:
     """Whether two settings are one, or one is a section that holds the other."""
-    one, two = (
+    left, right = (
         f"{k}." if k.partition(".")[0] in RUN_KEYS else f"trainer.{k}." for k in (key, other)
     )
-    return one.startswith(two) or two.startswith(one)
+    return left.startswith(right) or right.startswith(left)
 
 
 def _grid(file: Path, grid: Any) -> dict[str, list[Any]]:
@@ -287,10 +287,10 @@ def collect_results(points: Sequence[Point]) -> dict[str, Any]:
 
 
 def _over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = dict.fromkeys(name for one in results for name in one)
-    found = {}
+    names = dict.fromkeys(name for result in results for name in result)
+    estimates = {}
     for name in names:
-        values = [one[name] for one in results if isinstance(one.get(name), (int, float))]
+        values = [result[name] for result in results if isinstance(result.get(name), (int, float))]
         if values:
-            found[name] = asdict(over_runs(values))
-    return found
+            estimates[name] = asdict(over_runs(values))
+    return estimates

@@ -92,8 +92,8 @@ def run_sweep(
             status = _spawn(children, command, point, jobs, device)
         finally:
             slots.put(device)
-        said = SAID.get(status, f"failed ({status})")
-        print(f"{point.name}: {said}, {whole(time.perf_counter() - begun)} s", flush=True)
+        outcome = SAID.get(status, f"failed ({status})")
+        print(f"{point.name}: {outcome}, {whole(time.perf_counter() - begun)} s", flush=True)
         return point, status
 
     with children.passing_signals_on(), ThreadPoolExecutor(jobs) as pool:
@@ -159,12 +159,12 @@ class Children:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {one: signal.signal(one, self._pass_on) for one in SIGNALS}
+        before = {signum: signal.signal(signum, self._pass_on) for signum in SIGNALS}
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
     def _pass_on(self, signum: int, frame: Any) -> None:
         self.signum = self.signum or signum
@@ -188,8 +188,8 @@ def run_point(point: Point) -> dict[str, Any]:
         KeyboardInterrupt: the training was interrupted; it goes on from its checkpoint next time.
     """
     with alone(point.folder):
-        found = point.summary()
-        return found if found is not None else _carry_out(point)
+        summary = point.summary()
+        return summary if summary is not None else _carry_out(point)
 
 
 def _carry_out(point: Point) -> dict[str, Any]:
@@ -229,9 +229,9 @@ def _train(point: Point) -> dict[str, Any]:
     results |= {name: counted[name] for name in COUNTED if counted[name] is not None}
     results["trained_parameters"] = trainer.team.trained_parameters
     log = trainer.state.log_history
-    results["diagnosis"] = [one.cause for one in diagnose(log)]
+    results["diagnosis"] = [finding.cause for finding in diagnose(log)]
     # Of each the last that was logged.
-    last = {name: one[name] for one in log for name in ("reward", "success") if name in one}
+    last = {name: entry[name] for entry in log for name in ("reward", "success") if name in entry}
     return results | {f"train_{name}": value for name, value in last.items()}
 
 
@@ -265,16 +265,16 @@ def measure_point(
         env_kwargs={**(point.run.get("env_kwargs") or {}), "split": asked["split"]},
         partners=partners,
     )
-    found = {name: summary[name] for name in ("mean_return", "success")}
-    found["cooperation"] = (summary["cooperation"] or {}).get("mean")
-    found["match"] = summary.get("match")
-    return {name: value for name, value in found.items() if value is not None}
+    results = {name: summary[name] for name in ("mean_return", "success")}
+    results["cooperation"] = (summary["cooperation"] or {}).get("mean")
+    results["match"] = summary.get("match")
+    return {name: value for name, value in results.items() if value is not None}
 
 
 def _template(trainer: Mapping[str, Any]) -> dict[str, Any]:
     """The chat template's variables, which a run file may give as JSON text."""
-    given = trainer.get("chat_template_kwargs") or {}
-    return dict(json.loads(given) if isinstance(given, str) else given)
+    variables = trainer.get("chat_template_kwargs") or {}
+    return dict(json.loads(variables) if isinstance(variables, str) else variables)
 
 
 def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = ()) -> int:
@@ -294,9 +294,9 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
         if not option.startswith("--") or "\n" in option:
             raise ValueError(f"SLURM option {option!r}: expected e.g. --time=2:00:00")
     here = Path.cwd()
-    given = {option.partition("=")[0] for option in options}
+    keys = {option.partition("=")[0] for option in options}
     own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}
-    lines = [*(f"{key}={value}" for key, value in own.items() if key not in given), *options]
+    lines = [*(f"{key}={value}" for key, value in own.items() if key not in keys), *options]
     command = _command(Path(file).resolve())
     text = "\n".join(
         [

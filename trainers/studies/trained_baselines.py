@@ -143,18 +143,18 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
         }
         for seat, (agent, name) in enumerate(each.items())
     }
-    found = (
+    always = (
         Method(name=TEAM, runs={TEAM: {}}, seats={}),
         Method(name=SINGLE, runs={SINGLE: single}, seats={}),
         Method(name=ALONE, runs=alone, seats=each),
     )
     if algorithm_name(trainer.get("algorithm") or "") == REJECTION:  # the team does that already
-        return found
+        return always
     imitating: dict[str, Any] = {"algorithm": REJECTION}
     for option, (neutral, *_) in OPTIONS.items():  # it knows no scale and no baseline
         if trainer.get(option) and option not in Rejection.reads:
             imitating[option] = neutral
-    return (*found, Method(name=REJECTION, runs={REJECTION: imitating}, seats={}))
+    return (*always, Method(name=REJECTION, runs={REJECTION: imitating}, seats={}))
 
 
 def _checked(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
@@ -229,11 +229,11 @@ def run_trained_baselines(
             file = plan.write("final", plan.tuned(chosen))
             print(f"training: {seeds} seeds of each")
             _whole(run_sweep(file, jobs=jobs))
-            found = plan.collect(file, rates, chosen)
-            write_json(folder / RESULTS_FILE, found)
+            results = plan.collect(file, rates, chosen)
+            write_json(folder / RESULTS_FILE, results)
     except BusyError as error:
         raise ValueError(str(error)) from error
-    return found
+    return results
 
 
 def _choose(plan: _Comparison, rates: list[float], jobs: int) -> dict[str, float]:
@@ -257,9 +257,9 @@ def _whole(results: dict[str, Any]) -> dict[str, Any]:
 def best_rates(tuning: Mapping[str, Any]) -> dict[str, float]:
     """Run -> the learning rate with the highest mean return; the first of several."""
     best: dict[str, tuple[float, float]] = {}
-    for one in tuning["runs"]:
-        name, rate = one["settings"]["variant"], one["settings"]["learning_rate"]
-        earned = one["results"]["mean_return"]
+    for run in tuning["runs"]:
+        name, rate = run["settings"]["variant"], run["settings"]["learning_rate"]
+        earned = run["results"]["mean_return"]
         if name not in best or earned > best[name][0]:
             best[name] = (earned, rate)
     return {name: rate for name, (_, rate) in best.items()}
@@ -331,7 +331,7 @@ class _Comparison:
             "evaluate": {"tasks": tasks, "split": split},
         }
         files = {"run.yaml": dict(self.run), f"{name}.yaml": sweep}
-        return {file: yaml.safe_dump(one, sort_keys=False) for file, one in files.items()}
+        return {file: yaml.safe_dump(content, sort_keys=False) for file, content in files.items()}
 
     def _points(self, texts: Mapping[str, str]) -> list[Point]:
         """The runs of a sweep whose files are not written yet."""
@@ -360,7 +360,7 @@ class _Comparison:
             "learning_rates": dict(chosen),
             "tasks": self.tasks,
             "methods": {
-                method.name: [asdict(_trained(method, points, one)) for one in range(self.seeds)]
+                method.name: [asdict(_trained(method, points, seed)) for seed in range(self.seeds)]
                 for method in self.methods
             },
         }

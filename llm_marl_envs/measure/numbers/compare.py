@@ -209,8 +209,8 @@ def _unseen(n: int) -> float:
 def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[float, float, bool]:
     """Two-sided permutation test of run means: (p, smallest possible p, exact)."""
 
-    def far(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        return _tied(other.mean(axis=axis) - one.mean(axis=axis))
+    def far(side: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
+        return _tied(other.mean(axis=axis) - side.mean(axis=axis))
 
     count = math.comb(len(left) + len(right), len(left))
     p = _permuted((left.mean(axis=1), right.mean(axis=1)), far, "independent", seed)
@@ -254,20 +254,20 @@ def results_at(path: str | Path) -> list[dict[str, Any]]:
     Raises:
         ValueError: none there, one is damaged, or they are runs of several settings.
     """
-    found, settings = [], {}
+    results, settings = [], {}
     for file, result in read_results(path):
-        found.append(result)
+        results.append(result)
         point = file.parent.parent / POINT_FILE
         if file.parent.name == EVALUATION and point.is_file():
             setting = read_json(point).get("settings")
             settings.setdefault(json.dumps(setting, sort_keys=True), point.parent)
     if len(settings) > 1:
-        examples = ", ".join(f"{folder} ({one})" for one, folder in [*settings.items()][:4])
+        examples = ", ".join(f"{folder} ({setting})" for setting, folder in [*settings.items()][:4])
         raise ValueError(
             f"{path}: runs of {len(settings)} settings, e.g. {examples}: expected those of one a "
             "side; a pattern names them, e.g. 'runs/sweep/learning_rate=0.001*'"
         )
-    return found
+    return results
 
 
 def sides_at(side: str) -> list[dict[str, Any]]:
@@ -290,15 +290,15 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r}: expected one of {METRICS}")
     field = "returns" if metric == "return" else "solved"
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for task in result["tasks"]:
         values = task[field]
         if values is None:
             raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
-        if task["task_id"] in found:
+        if task["task_id"] in means:
             raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
-        found[task["task_id"]] = sum(values) / len(values)
-    return found
+        means[task["task_id"]] = sum(values) / len(values)
+    return means
 
 
 def compare_results(
@@ -311,23 +311,29 @@ def compare_results(
             several runs, and as `compare`.
     """
     for field in ("env_id", "env_kwargs", "tasks_sha256"):
-        values = [one[field] for one in (*a, *b) if one.get(field) is not None]
+        values = [result[field] for result in (*a, *b) if result.get(field) is not None]
         if odd := [value for value in values if value != values[0]]:
             raise ValueError(
                 f"results of different environments: {field} is {values[0]!r} and {odd[0]!r}"
             )
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
-    failed = tuple(sum(one.get("failed", 0) for one in side) for side in (a, b))
-    sides = ([scores_of(one, metric) for one in side] for side in (a, b))
-    found = compare(*sides, metric=metric)
-    return replace(found, failed=failed, temperatures=_temperatures(a, b))
+    failed = tuple(sum(result.get("failed", 0) for result in side) for side in (a, b))
+    sides = ([scores_of(result, metric) for result in side] for side in (a, b))
+    comparison = compare(*sides, metric=metric)
+    return replace(comparison, failed=failed, temperatures=_temperatures(a, b))
 
 
 def _temperatures(*sides: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Of each side, if not all results say the same one."""
-    said = [sorted({str(one.get("temperature", "unknown")) for one in side}) for side in sides]
-    return () if len({*said[0], *said[1]}) == 1 else tuple(map(" and ".join, said))
+    temperatures = [
+        sorted({str(result.get("temperature", "unknown")) for result in side}) for side in sides
+    ]
+    return (
+        ()
+        if len({*temperatures[0], *temperatures[1]}) == 1
+        else tuple(map(" and ".join, temperatures))
+    )
 
 
 def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
@@ -336,55 +342,55 @@ def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
     Counted as several, their sampling noise would stand for the differences between runs.
     """
     seen: list[Any] = []
-    for one in results:
-        identity = one.get("identity")
+    for result in results:
+        identity = result.get("identity")
         if identity is not None and identity in seen:
             raise ValueError(
-                f"{one.get('team')!r} is there more than once ({identity}); runs are trainings of "
-                "their own, so for more episodes of one team evaluate it once with more --seed or "
-                "--samples"
+                f"{result.get('team')!r} is there more than once ({identity}); runs are trainings "
+                "of their own, so for more episodes of one team evaluate it once with more --seed "
+                "or --samples"
             )
         seen.append(identity)
 
 
-def report(found: Comparison) -> str:
+def report(result: Comparison) -> str:
     """What was found, in sentences."""
     lines = [
-        f"mean {found.metric}: A {number(found.means[0])}, B {number(found.means[1])}; "
-        f"B - A = {_change(found.difference, found.ci95)}"
+        f"mean {result.metric}: A {number(result.means[0])}, B {number(result.means[1])}; "
+        f"B - A = {_change(result.difference, result.ci95)}"
     ]
-    if found.iqm_ci95 is not None and found.iqm_difference is not None:
+    if result.iqm_ci95 is not None and result.iqm_difference is not None:
         lines.append(
-            f"interquartile mean: A {number(found.iqm[0])}, B {number(found.iqm[1])}; "
-            f"B - A = {_change(found.iqm_difference, found.iqm_ci95)}"
+            f"interquartile mean: A {number(result.iqm[0])}, B {number(result.iqm[1])}; "
+            f"B - A = {_change(result.iqm_difference, result.iqm_ci95)}"
         )
-    if any(found.failed):
+    if any(result.failed):
         lines.append(
-            f"episodes that failed, because the environment raised: A {found.failed[0]}, "
-            f"B {found.failed[1]}; each counts as the smallest return that the environment declares"
+            f"episodes that failed, because the environment raised: A {result.failed[0]}, B "
+            f"{result.failed[1]}; each counts as the smallest return that the environment declares"
         )
-    if found.temperatures:
-        a, b = found.temperatures
+    if result.temperatures:
+        a, b = result.temperatures
         lines.append(
             f"A sampled at temperature {a}, B at {b}: that may be the difference, or a part of it"
         )
-    if found.alike:
+    if result.alike:
         lines.append(
-            f"B - A is the same on each of the {found.n_tasks} tasks. That is no certainty: up to "
-            f"{percent(_unseen(found.n_tasks))} of all tasks like these may be otherwise (95 %)."
+            f"B - A is the same on each of the {result.n_tasks} tasks. That is no certainty: up to "
+            f"{percent(_unseen(result.n_tasks))} of all tasks like these may be otherwise (95 %)."
         )
-    how = "exact" if found.exact else f"{MAX_EXACT} draws"
-    if found.of == "checkpoints":
+    how = "exact" if result.exact else f"{MAX_EXACT} draws"
+    if result.of == "checkpoints":
         lines += [
-            f"sign-flip test over {found.n_tasks} tasks ({how}): p = {p_value(found.p)}",
+            f"sign-flip test over {result.n_tasks} tasks ({how}): p = {p_value(result.p)}",
             "This holds for these two checkpoints: the tasks vary, the training does not. "
             "To compare ways of training, give several runs a side.",
         ]
     else:
         lines += [
-            f"permutation test of {found.runs[0]} against {found.runs[1]} runs ({how}): "
-            f"p = {p_value(found.p)}; the least that so many runs can give is "
-            f"{p_value(found.smallest_p)}",
+            f"permutation test of {result.runs[0]} against {result.runs[1]} runs ({how}): "
+            f"p = {p_value(result.p)}; the least that so many runs can give is "
+            f"{p_value(result.smallest_p)}",
             "This holds for runs trained in these two ways; the interval draws runs, then tasks.",
         ]
     return "\n".join(lines)

@@ -64,7 +64,7 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
         )
     experts = experts_of(inner)
     chosen = [_conventions(inner, experts, episode) for episode in episodes]
-    matching = [_agree(one) for one in chosen]
+    matching = [_agree(conventions) for conventions in chosen]
     choice = [
         match
         for match, episode in zip(matching, episodes, strict=True)
@@ -109,13 +109,13 @@ def convention_match(env: Any, episodes: Sequence[Episode]) -> float | None:
 
 def match_by_choice(env: Any, episodes: Sequence[Episode]) -> list[ChoiceMatch]:
     """The same for each set of several conventions among the tasks, in the order of the names."""
-    found: dict[tuple[str, ...], list[bool]] = {}
+    matches: dict[tuple[str, ...], list[bool]] = {}
     for conventions, match in _matches(env, episodes):
         if len(conventions) > 1:
-            found.setdefault(conventions, []).append(match)
+            matches.setdefault(conventions, []).append(match)
     return [
-        ChoiceMatch(conventions=one, matching=sum(of), episodes=len(of))
-        for one, of in sorted(found.items())
+        ChoiceMatch(conventions=conventions, matching=sum(matching), episodes=len(matching))
+        for conventions, matching in sorted(matches.items())
     ]
 
 
@@ -125,7 +125,7 @@ def _matches(env: Any, episodes: Sequence[Episode]) -> list[tuple[tuple[str, ...
     experts = find_experts(inner)
     if experts is None:
         return []
-    found = []
+    matches = []
     for episode in episodes:
         if not episode.task_id:
             continue
@@ -134,8 +134,8 @@ def _matches(env: Any, episodes: Sequence[Episode]) -> list[tuple[tuple[str, ...
         if len(showing) > 1:
             chosen = _conventions(inner, experts, episode)
             match = _agree({agent: chosen[agent] for agent in showing})
-            found.append((experts.conventions(task), match))
-    return found
+            matches.append((experts.conventions(task), match))
+    return matches
 
 
 def _showing(env: TextEnv, experts: Experts, task: Task) -> list[str]:
@@ -180,12 +180,12 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
     for episode in measured(episodes):
         returns.setdefault(episode.task_id, []).append(episode.team_return)
     index, above = [], []
-    for task_id, found in returns.items():
+    for task_id, earned in returns.items():
         try:
             bounds = inner.bounds(inner.source.find(task_id))
         except (AttributeError, ValueError):
             return None
-        above.append(sum(found) / len(found) - bounds.solo)
+        above.append(sum(earned) / len(earned) - bounds.solo)
         if bounds.team > bounds.solo:
             index.append(above[-1] / (bounds.team - bounds.solo))
     if not above:

@@ -76,7 +76,7 @@ class Stretch:
 
     def values(self, name: str) -> list[float]:
         """What was logged under a name; finite numbers only."""
-        return [float(one[name]) for one in self.entries if finite(one.get(name))]
+        return [float(entry[name]) for entry in self.entries if finite(entry.get(name))]
 
     def mean(self, name: str) -> float | None:
         """Their mean; None without any."""
@@ -88,8 +88,8 @@ class Stretch:
 
     def ending(self, end: str) -> list[str]:
         """Names with an end, such as "/idle", in order."""
-        found = {name for one in self.entries for name in one if name.endswith(end)}
-        return sorted(name for name in found if not name.startswith(NOT_POLICIES))
+        names = {name for entry in self.entries for name in entry if name.endswith(end)}
+        return sorted(name for name in names if not name.startswith(NOT_POLICIES))
 
     def bounds(self, name: str) -> tuple[float, float] | None:
         """Student's 95 % interval of the mean; None for fewer than two values.
@@ -144,12 +144,12 @@ def diagnose(log: Sequence[Entry]) -> tuple[Finding, ...]:
     history = _history(log)
     if history is None:
         return ()
-    found = [check(history) for check in CHECKS]
-    return tuple(one for one in found if one is not None)
+    findings = [check(history) for check in CHECKS]
+    return tuple(finding for finding in findings if finding is not None)
 
 
 def _history(log: Sequence[Entry]) -> History | None:
-    entries = [one for one in log if finite(one.get("step")) and "reward_std" in one]
+    entries = [entry for entry in log if finite(entry.get("step")) and "reward_std" in entry]
     # A resumed log is in order; the updates before its first entry belong to that.
     updates = _update(entries[-1]) if entries else 0
     if updates < LEAST_UPDATES or len(entries) < 2 * LEAST_ENTRIES:
@@ -222,9 +222,9 @@ def _out_of_reach(run: History) -> Finding | None:
 
 
 def _paid_alike(run: History) -> Finding | None:
-    known = "success" in run.last.entries[-1]
+    has_success = "success" in run.last.entries[-1]
     # Where nobody says what is solved, flat returns after a rise may well be the best.
-    if not run.flat or run.solved or (run.improved and not known):
+    if not run.flat or run.solved or (run.improved and not has_success):
         return None
     if _out_of_reach(run) or _one_text(run):
         return None
@@ -264,7 +264,7 @@ def _idle(run: History) -> Finding | None:
     if not names or run.flat:
         return None
     # Of each entry the policy that was idle least: where they learn in turn, most are.
-    still = fmean(min(one.get(name, 1.0) for name in names) for one in run.last.entries)
+    still = fmean(min(entry.get(name, 1.0) for name in names) for entry in run.last.entries)
     if still < NEARLY_ALL:
         return None
     return Finding(
@@ -284,7 +284,7 @@ def _no_direction(run: History) -> Finding | None:
     is too weak to be seen looks the same. A learning rate that is too small does not.
     """
     bounds = [run.whole.bounds(name) for name in run.whole.ending(COSINE)]
-    noise = [one is not None and one[0] <= 0 and one[1] < NO_DIRECTION for one in bounds]
+    noise = [ends is not None and ends[0] <= 0 and ends[1] < NO_DIRECTION for ends in bounds]
     old, new = run.first.mean("entropy"), run.last.mean("entropy")
     chosen = old is not None and new is not None and new < LEANING * old
     if not run.stuck or not noise or not all(noise) or chosen:
@@ -303,7 +303,7 @@ def _no_direction(run: History) -> Finding | None:
 
 def _no_effect(run: History) -> Finding | None:
     cosines = [run.last.bounds(name) for name in run.last.ending(COSINE)]
-    clear = any(one is not None and one[0] > CLEAR for one in cosines)
+    clear = any(ends is not None and ends[0] > CLEAR for ends in cosines)
     old, new = run.first.mean("entropy"), run.last.mean("entropy")
     moved = old is None or new is None or abs(new - old) > UNMOVED * abs(old)
     if not (run.stuck and clear) or moved or _no_rate(run):

@@ -42,7 +42,7 @@ def over_tasks(per_task: Sequence[float]) -> Estimate:
     Raises:
         ValueError: no numbers.
     """
-    values = [float(one) for one in per_task]
+    values = [float(value) for value in per_task]
     interval = bootstrap_interval(values)
     return Estimate(sum(values) / len(values), interval, len(values))
 
@@ -195,27 +195,27 @@ def effective_size(
         `success_interval`.
     """
     groups = by_task(tasks, solved)
-    if not all(0 <= one <= 1 for one in solved):
+    if not all(0 <= value <= 1 for value in solved):
         raise ValueError(f"successes from {min(solved)} to {max(solved)}: expected 0 to 1")
-    known, n = clusters or {}, len(solved)
-    ways = max((len(known.get(task, ())) for task in groups), default=0) or 1
-    keys = [_keys(task, known, ways) for task in groups]
+    clusters_of, n = clusters or {}, len(solved)
+    ways = max((len(clusters_of.get(task, ())) for task in groups), default=0) or 1
+    keys = [_keys(task, clusters_of, ways) for task in groups]
     means = [math.fsum(of) / len(of) for of in groups.values()]
     share = math.fsum(means) / len(means)
-    fewest = min(len({one[way] for one in keys}) for way in range(ways))
+    fewest = min(len({key[way] for key in keys}) for way in range(ways))
     worst, rarer = n / fewest, min(share, 1 - share) * n
     if fewest == 1 or share in (0.0, 1.0):
         return float(fewest), fewest
     variance = _clustered_variance([(mean - share) / len(means) for mean in means], keys)
-    found = max(1.0, variance * (n - 1) / (share * (1 - share)))
+    effect = max(1.0, variance * (n - 1) / (share * (1 - share)))
     # Of two clusters a way, which are corrected by 2, d may be more than n.
-    return max(1.0, n / max(found, (rarer * found + worst) / (rarer + 1))), fewest
+    return max(1.0, n / max(effect, (rarer * effect + worst) / (rarer + 1))), fewest
 
 
 def _keys(
-    task: Hashable, known: Mapping[Any, Sequence[Hashable]], ways: int
+    task: Hashable, clusters: Mapping[Any, Sequence[Hashable]], ways: int
 ) -> tuple[Hashable, ...]:
-    keys = tuple(known.get(task, ())) or (("task", task),) * ways
+    keys = tuple(clusters.get(task, ())) or (("task", task),) * ways
     if len(keys) != ways:
         raise ValueError(f"task {task!r}: {len(keys)} clusters, another task has {ways}")
     return keys
@@ -231,7 +231,7 @@ def _clustered_variance(parts: Sequence[float], keys: Sequence[tuple[Hashable, .
             for part, key in zip(parts, keys, strict=True):
                 place = tuple(key[way] for way in chosen)
                 sums[place] = sums.get(place, 0.0) + part
-            variance = math.fsum(one * one for one in sums.values()) * len(sums) / (len(sums) - 1)
+            variance = math.fsum(x * x for x in sums.values()) * len(sums) / (len(sums) - 1)
             total += variance if several % 2 else -variance
             alone += [variance] if several == 1 else []
     return max(total, *alone)
@@ -261,12 +261,12 @@ def by_task(tasks: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable
         raise ValueError(f"{len(tasks)} task ids for {len(values)} values; expected one each")
     if not len(tasks):
         raise ValueError("no episodes; expected at least one")
-    found: dict[Hashable, list[float]] = {}
+    groups: dict[Hashable, list[float]] = {}
     for task, value in zip(tasks, values, strict=True):
         if not math.isfinite(value):
             raise ValueError(f"task {task!r}: the value {value} is no finite number")
-        found.setdefault(task, []).append(float(value))
-    return found
+        groups.setdefault(task, []).append(float(value))
+    return groups
 
 
 def task_means(tasks: Sequence[Hashable], values: Sequence[float]) -> list[float]:

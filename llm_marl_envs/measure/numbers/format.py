@@ -50,14 +50,14 @@ def interval(ci95: Sequence[float] | None, *, sign: bool = False) -> str:
     return f"[{number(low, sign=sign)}, {number(high, sign=sign)}]"
 
 
-def with_interval(one: Estimate | None) -> str:
+def with_interval(estimate: Estimate | None) -> str:
     """`0.50 [0.40, 0.60]`, `0.50 [all alike]`, `0.50` without interval; "-" for None."""
-    if one is None:
+    if estimate is None:
         return NOTHING
-    if one.ci95 is None:
-        return number(one.mean)
-    shown = interval(one.ci95)
-    return f"{number(one.mean)} {f'[{ALIKE}]' if shown == ALIKE else shown}"
+    if estimate.ci95 is None:
+        return number(estimate.mean)
+    shown = interval(estimate.ci95)
+    return f"{number(estimate.mean)} {f'[{ALIKE}]' if shown == ALIKE else shown}"
 
 
 def p_value(p: float) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_marl_envs.measure.numbers import estimates
 from llm_marl_envs.measure.numbers.metrics import answer_agreement, contribution_balance
+from llm_marl_envs.measure.numbers.values import mean
 
 if TYPE_CHECKING:
     from evaluate import Metric
@@ -72,7 +73,7 @@ def rouge(
         raise ImportError("ROUGE needs rouge_score: pip install 'llm-marl-envs[eval]'") from error
     scorer = rouge_scorer.RougeScorer(list(types), use_stemmer=False)
     scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
-    return {one: math.fsum(s[one].fmeasure for s in scores) / len(scores) for one in types}
+    return {kind: math.fsum(s[kind].fmeasure for s in scores) / len(scores) for kind in types}
 
 
 # Each takes its inputs and options by name; `evaluate.combine` passes those of the others, too.
@@ -98,7 +99,7 @@ def _success_rate(successes: Any, task_ids: Any, clusters: Any = None, **_: Any)
 def _pass_at_k(successes: Any, task_ids: Any, k: Any = 1, **_: Any) -> dict[str, Any]:
     """pass@k, unbiased (Chen et al. 2021), mean over tasks; option `k`, a number or several."""
     each = [k] if isinstance(k, int) else list(k)
-    return {f"pass@{one}": estimates.mean_pass_at_k(task_ids, successes, one) for one in each}
+    return {f"pass@{count}": estimates.mean_pass_at_k(task_ids, successes, count) for count in each}
 
 
 def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]:
@@ -115,15 +116,12 @@ def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]
 
 def _contribution_balance(contributions: Any, **_: Any) -> dict[str, Any]:
     """Smallest over mean contribution of the agents, mean over episodes that have any."""
-    found = [contribution_balance(one) for one in contributions]
-    known = [one for one in found if one is not None]
-    return {"contribution_balance": sum(known) / len(known) if known else None}
+    return {"contribution_balance": mean(map(contribution_balance, contributions))}
 
 
 def _answer_agreement(answers: Any, **_: Any) -> dict[str, Any]:
     """Share of pairs of agents with the same answer, mean over episodes; None: no answer."""
-    found = [answer_agreement(one) for one in answers]
-    return {"answer_agreement": sum(found) / len(found)}
+    return {"answer_agreement": mean(map(answer_agreement, answers))}
 
 
 def _rouge(
@@ -167,28 +165,28 @@ def _metric(name: str, function: Callable[..., dict[str, Any]], inputs: dict[str
                 description=f"{self.__doc__} Inputs, one entry per episode: {inputs}.",
                 citation="",
                 inputs_description="",  # `evaluate` appends it to `compute` at each construction
-                features=datasets.Features({one: feature(kind) for one, kind in inputs.items()}),
+                features=datasets.Features({key: feature(kind) for key, kind in inputs.items()}),
             )
 
-        def add_batch(self, **given: Any) -> None:
+        def add_batch(self, **columns: Any) -> None:
             """As `evaluate.Metric.add_batch`, which `compute` calls, too.
 
             Raises:
                 ValueError: an input is missing, empty or of another length, or a success is
                     neither true nor false.
             """
-            for one in inputs:
-                if given.get(one) is None or not len(given[one]):
+            for key in inputs:
+                if columns.get(key) is None or not len(columns[key]):
                     raise ValueError(
-                        f"{name}: input {one!r} is missing or empty; expected an entry per episode"
+                        f"{name}: input {key!r} is missing or empty; expected an entry per episode"
                     )
-            for one in given.get("successes", ()):
-                if one not in (True, False):  # `evaluate` would take any text for True
-                    raise ValueError(f"{name}: {one!r} is neither True nor False")
-            super().add_batch(**given)
+            for success in columns.get("successes", ()):
+                if success not in (True, False):  # `evaluate` would take any text for True
+                    raise ValueError(f"{name}: {success!r} is neither True nor False")
+            super().add_batch(**columns)
 
-        def _compute(self, **given: Any) -> dict[str, Any]:
-            return function(**given)
+        def _compute(self, **columns: Any) -> dict[str, Any]:
+            return function(**columns)
 
     Metric.__name__ = Metric.__qualname__ = name
     return Metric

@@ -95,7 +95,7 @@ def _return_of(episode: Episode, agent: str) -> float | None:
 def _tokens(episode: Episode, which: int) -> float | None:
     """Tokens of the actions that somebody counted: read (0) or written (1)."""
     counted = [tokens for turn in episode.turns if (tokens := turn.response.tokens) is not None]
-    return float(sum(one[which] for one in counted)) if counted else None
+    return float(sum(counts[which] for counts in counted)) if counted else None
 
 
 def _text_balance(episode: Episode) -> float | None:
@@ -120,7 +120,7 @@ def contribution_balance(contributions: Sequence[float]) -> float | None:
     """
     if len(contributions) < 2:
         raise ValueError(f"balance of {len(contributions)} agents: expected two or more")
-    kept = [max(0.0, float(one)) for one in contributions]
+    kept = [max(0.0, float(amount)) for amount in contributions]
     total = math.fsum(kept)
     return min(kept) * len(kept) / total if total > 0 else None
 
@@ -142,7 +142,7 @@ def _agreement(episode: Episode) -> float | None:
     answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
     if len(answers) < 2:
         return None
-    return answer_agreement([one and canonical(one) for one in answers])
+    return answer_agreement([answer and canonical(answer) for answer in answers])
 
 
 def _format_success(episode: Episode) -> float | None:
@@ -657,6 +657,6 @@ _OF_STUDIES = (
     ),
 )
 METRICS: Mapping[str, Metric] = {
-    one.name: one for one in (*_OF_EPISODES, *_OF_UPDATES, *_OF_RUNS, *_OF_STUDIES)
+    metric.name: metric for metric in (*_OF_EPISODES, *_OF_UPDATES, *_OF_RUNS, *_OF_STUDIES)
 }
 """Name -> metric, in the order of tables and charts."""

@@ -174,8 +174,8 @@ def summarise(
     places = [index // per_task for index in range(len(episodes))]
     returns = over_tasks(task_means(places, _known(values["mean_return"])))
     solved = _known(values["success"])
-    known = len(solved) == len(counted)
-    success = share(places, solved, _clusters(counted, per_task)) if known else None
+    has_success = len(solved) == len(counted)
+    success = share(places, solved, _clusters(counted, per_task)) if has_success else None
     terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
@@ -185,7 +185,7 @@ def summarise(
         seeds=tuple(seeds),
         success=success and success.mean,
         success_ci95=success and success.ci95,
-        pass_at_k=_pass_at_k(places, solved, per_task) if known else {},
+        pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
         return_ci95=returns.ci95 or (returns.mean, returns.mean),
         reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
@@ -200,7 +200,7 @@ def summarise(
 
 def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
     """Place of a task -> what it shares with others; an episode that failed may not say it."""
-    return {i // per_task: one.clusters for i, one in enumerate(episodes) if one.clusters}
+    return {i // per_task: e.clusters for i, e in enumerate(episodes) if e.clusters}
 
 
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
@@ -210,7 +210,7 @@ def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) ->
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
-    return [one for one in values if one is not None]
+    return [value for value in values if value is not None]
 
 
 def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
@@ -244,8 +244,8 @@ def _cost(values: Mapping[str, Sequence[float | None]], seconds: float | None) -
 
 def _per_episode(counted: Sequence[float | None]) -> float | None:
     """The mean over all episodes, in which what nobody counted is 0; None if all are such."""
-    known = _known(counted)
-    return sum(known) / len(counted) if known else None
+    values = _known(counted)
+    return sum(values) / len(counted) if values else None
 
 
 def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | None]]) -> Faults:
@@ -263,8 +263,8 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     """A result without its episodes, as it reads back from JSON, which knows no NaN."""
     fields = asdict(replace(result, episodes=()))
     del fields["episodes"]
-    for one in fields["topography"].values():
-        one |= {name: None for name in ("value", "p") if not finite(one[name])}
+    for topography in fields["topography"].values():
+        topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
     if not fields["topography"]:
         del fields["topography"]
     return {"version": RESULT_VERSION, **plain(fields)}
@@ -308,14 +308,14 @@ def read_result(path: str | Path) -> dict[str, Any]:
     file = path / RESULT_FILE if path.is_dir() else path
     if not file.is_file():
         raise ValueError(f"{path}: no {RESULT_FILE} there; expected the output of `llm-marl eval`")
-    found = read_json(file)
-    if found.get("version") != RESULT_VERSION:
+    data = read_json(file)
+    if data.get("version") != RESULT_VERSION:
         raise ValueError(
-            f"{file}: result version {found.get('version')!r}, this release reads "
+            f"{file}: result version {data.get('version')!r}, this release reads "
             f"{RESULT_VERSION}; run `llm-marl eval` again"
         )
     try:
-        summary = from_json(_Summary, found, file)
+        summary = from_json(_Summary, data, file)
     except ValueError as error:
         raise ValueError(
             f"{error}; run `llm-marl eval` again into the same folder, which plays only what is "
@@ -323,7 +323,7 @@ def read_result(path: str | Path) -> dict[str, Any]:
         ) from error
     if not summary.tasks:
         raise ValueError(f"{file}: its list of tasks is empty")
-    return found
+    return data
 
 
 # -- where results lie ----------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def result_files(path: str | Path) -> list[Path]:
     """
     if "*" in str(path) and not Path(path).exists():
         matching = sorted(map(Path, glob.glob(str(path))))
-        return [file for one in matching for file in result_files(one)] or _missing(Path(path))
+        return [file for match in matching for file in result_files(match)] or _missing(Path(path))
     path = Path(path)
     if path.is_file() and path.name == SWEEP_FILE:
         path = path.parent
@@ -347,15 +347,15 @@ def result_files(path: str | Path) -> list[Path]:
         return [path] if path.is_file() else _missing(path)
     if (own := _of_run(path)) is not None:
         return [own]
-    inside = sorted(one for one in path.iterdir() if one.is_dir())
-    found = {one: file for one in inside if (file := _of_run(one)) is not None}
-    unfinished = [one for one in inside if one not in found and (one / POINT_FILE).is_file()]
-    if found and unfinished:
+    runs = sorted(folder for folder in path.iterdir() if folder.is_dir())
+    files = {run: file for run in runs if (file := _of_run(run)) is not None}
+    unfinished = [run for run in runs if run not in files and (run / POINT_FILE).is_file()]
+    if files and unfinished:
         raise ValueError(
             f"{path}: {len(unfinished)} of its runs have no evaluation, e.g. {unfinished[0].name}; "
             "finish the sweep, or name the runs that are meant, e.g. with a pattern"
         )
-    return list(found.values()) or _missing(path)
+    return list(files.values()) or _missing(path)
 
 
 def _of_run(folder: Path) -> Path | None:
@@ -369,10 +369,10 @@ def _of_run(folder: Path) -> Path | None:
 def _is_evaluation(file: Path) -> bool:
     """Demos and the runs of sweeps have a summary of their own. A damaged one is for the reader."""
     try:
-        found = read_json(file)
+        data = read_json(file)
     except ValueError:
         return True
-    return "digest" not in found and not {"before", "after"} <= set(found)
+    return "digest" not in data and not {"before", "after"} <= set(data)
 
 
 def _missing(path: Path) -> list[Path]:

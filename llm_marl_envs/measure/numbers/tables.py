@@ -75,19 +75,20 @@ def rows_at(path: str | Path) -> list[TableRow]:
     path = Path(path)
     if path.name == SWEEP_FILE or (path / SWEEP_FILE).is_file():
         return _sweep_rows(path / SWEEP_FILE if path.is_dir() else path)
-    return [_result_row(*one) for one in read_results(path)]
+    return [_result_row(*pair) for pair in read_results(path)]
 
 
-def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
+def _result_row(file: Path, result: Mapping[str, Any]) -> TableRow:
     folder = file.parent.parent if file.parent.name == EVALUATION else file.parent
     cells: dict[str, Estimate] = {}
     for metric in METRICS.values():
         if metric.name != TERM:
-            cells |= in_summary(metric, found)
-    for name, one in in_summary(METRICS[TERM], found).items():  # a term may have a metric's name
+            cells |= in_summary(metric, result)
+    # A term may have a metric's name.
+    for name, estimate in in_summary(METRICS[TERM], result).items():
         term = name.removeprefix(TERM.partition("<")[0])
-        cells[title(name) if named(term) else term] = one
-    return TableRow(str(found.get("team") or folder.name), cells)
+        cells[title(name) if named(term) else term] = estimate
+    return TableRow(str(result.get("team") or folder.name), cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +124,14 @@ def known_columns(rows: Sequence[TableRow], columns: Sequence[str] | None) -> li
     Raises:
         ValueError: no rows, or a column that no row has; the message lists what there is.
     """
-    there = list(dict.fromkeys(name for row in rows for name in row.cells))
+    names = list(dict.fromkeys(name for row in rows for name in row.cells))
     if columns is None:
-        columns = [name for name in DEFAULT_COLUMNS if name in there] or there
+        columns = [name for name in DEFAULT_COLUMNS if name in names] or names
         if any(row.cells[FAILED].mean for row in rows if FAILED in row.cells):
             columns = list(dict.fromkeys([*columns, FAILED]))
-    unknown = [name for name in columns if name not in there]
+    unknown = [name for name in columns if name not in names]
     if unknown or not rows or not columns:
-        raise ValueError(f"columns {unknown or 'none'}: there are {there}")
+        raise ValueError(f"columns {unknown or 'none'}: there are {names}")
     return list(columns)
 
 
@@ -198,11 +199,11 @@ def best_places(rows: Sequence[TableRow], column: str) -> frozenset[int]:
     values = {
         place: row.cells[column].mean for place, row in enumerate(rows) if column in row.cells
     }
-    known = {place: value for place, value in values.items() if math.isfinite(value)}
-    if not sign or len(known) < 2:
+    numbers = {place: value for place, value in values.items() if math.isfinite(value)}
+    if not sign or len(numbers) < 2:
         return frozenset()
-    best = number(max(known.values(), key=lambda value: sign * value))
-    return frozenset(place for place, value in known.items() if number(value) == best)
+    best = number(max(numbers.values(), key=lambda value: sign * value))
+    return frozenset(place for place, value in numbers.items() if number(value) == best)
 
 
 def _grid(
@@ -285,13 +286,13 @@ def result_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """
     rows = []
     for metric in METRICS.values():
-        columns = [in_summary(metric, one) for one in results.values()]
-        for name in dict.fromkeys(name for one in columns for name in one):
-            cells = [shown(metric, one.get(name)) for one in columns]
+        columns = [in_summary(metric, result) for result in results.values()]
+        for name in dict.fromkeys(name for column in columns for name in column):
+            cells = [shown(metric, column.get(name)) for column in columns]
             rows.append((title(name), *cells))
     return format_table(("", *results), rows)
 
 
-def shown(metric: Metric, one: Estimate | None) -> str:
+def shown(metric: Metric, estimate: Estimate | None) -> str:
     """A number with its interval; a count without decimals."""
-    return whole(one and one.mean) if metric.unit == "count" else with_interval(one)
+    return whole(estimate and estimate.mean) if metric.unit == "count" else with_interval(estimate)

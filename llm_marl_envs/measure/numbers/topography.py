@@ -70,15 +70,15 @@ def topographic_similarity(
             messages' mean distance counts.
         seed: of the permutations.
     """
-    said: dict[Meaning, list[Sequence[Any]]] = {}
+    messages: dict[Meaning, list[Sequence[Any]]] = {}
     for meaning, message in pairs:
-        said.setdefault(tuple(meaning), []).append(tuple(message))
-    meanings = [*said]
-    reason = _undefined(meanings, said)
+        messages.setdefault(tuple(meaning), []).append(tuple(message))
+    meanings = [*messages]
+    reason = _undefined(meanings, messages)
     if reason:
         return _none(len(meanings), reason)
     apart = _ranked(_differing(meanings))
-    spelled = _ranked(_distances(said))
+    spelled = _ranked(_distances(messages))
     for name, ranks in (("meanings", apart), ("messages", spelled)):
         if not ranks.any():
             return _none(len(meanings), f"all {name} are equally far apart")
@@ -88,7 +88,7 @@ def topographic_similarity(
     for _ in range(PERMUTATIONS):
         order = rng.permutation(len(meanings))
         dealt.append(float((apart * spelled[np.ix_(order, order)]).sum()))
-    as_much = sum(one >= value - 1e-12 for one in dealt)
+    as_much = sum(by_chance >= value - 1e-12 for by_chance in dealt)
     return Topography(
         value=value,
         p=(1 + as_much) / (1 + PERMUTATIONS),
@@ -115,43 +115,43 @@ def topographies(env: Any, episodes: Sequence[Episode]) -> dict[str, Topography]
                 continue
             meaning = inner.meaning(inner.source.find(episode.task_id))
             if meaning is not None:
-                said = str(turn.info["message"]).split()
-                pairs.setdefault(turn.agent, []).append((meaning, said))
-    return {agent: topographic_similarity(found) for agent, found in pairs.items()}
+                words = str(turn.info["message"]).split()
+                pairs.setdefault(turn.agent, []).append((meaning, words))
+    return {agent: topographic_similarity(of_agent) for agent, of_agent in pairs.items()}
 
 
 def _none(meanings: int, reason: str) -> Topography:
     return Topography(value=math.nan, p=math.nan, chance95=None, meanings=meanings, reason=reason)
 
 
-def _undefined(meanings: Sequence[Meaning], said: Mapping[Meaning, Sequence[Any]]) -> str:
+def _undefined(meanings: Sequence[Meaning], messages: Mapping[Meaning, Sequence[Any]]) -> str:
     """Why the messages of these meanings have no topographic similarity; "" where they may."""
     if len(meanings) < FEWEST:
         return f"{len(meanings)} different meanings: expected {FEWEST} or more"
     if len({len(meaning) for meaning in meanings}) > 1:
         return "meanings of different lengths: expected one value per attribute in each"
-    if len({message for each in said.values() for message in each}) == 1:
+    if len({message for each in messages.values() for message in each}) == 1:
         return "every message is the same"
     return ""
 
 
 def _differing(meanings: Sequence[Meaning]) -> np.ndarray:
     """(n, n), in how many attributes each two meanings differ."""
-    found = np.zeros((len(meanings), len(meanings)))
+    counts = np.zeros((len(meanings), len(meanings)))
     for values in zip(*meanings, strict=True):
-        known: dict[Any, int] = {}
-        which = np.array([known.setdefault(value, len(known)) for value in values])
-        found += which[:, None] != which
-    return found
+        codes: dict[Any, int] = {}
+        which = np.array([codes.setdefault(value, len(codes)) for value in values])
+        counts += which[:, None] != which
+    return counts
 
 
-def _distances(said: Mapping[Meaning, Sequence[Sequence[Any]]]) -> np.ndarray:
+def _distances(messages: Mapping[Meaning, Sequence[Sequence[Any]]]) -> np.ndarray:
     """(n, n), the mean distance of the messages of each two meanings."""
-    spelled = list(dict.fromkeys(message for each in said.values() for message in each))
+    spelled = list(dict.fromkeys(message for each in messages.values() for message in each))
     place = {message: at for at, message in enumerate(spelled)}
     between = edit_distances(spelled).astype(float)
-    shares = np.zeros((len(said), len(spelled)))
-    for at, each in enumerate(said.values()):
+    shares = np.zeros((len(messages), len(spelled)))
+    for at, each in enumerate(messages.values()):
         for message in each:
             shares[at, place[message]] += 1 / len(each)
     return (shares @ between @ shares.T).round(9)  # ties stay ties
@@ -170,6 +170,6 @@ def _ranked(distances: Any) -> np.ndarray:
     ranks = rankdata(np.asarray(distances, dtype=float)[above])
     centred = ranks - ranks.mean()
     length = float(np.sqrt((centred**2).sum()))
-    found = np.zeros((n, n))
-    found[above] = centred / length / math.sqrt(2) if length > 0 else 0.0
-    return found + found.T
+    upper = np.zeros((n, n))
+    upper[above] = centred / length / math.sqrt(2) if length > 0 else 0.0
+    return upper + upper.T

@@ -24,12 +24,12 @@ _PLACE = re.compile(r"<\w+>")
 
 def named(name: str) -> Metric | None:
     """The metric of a name, its place filled in; None if it has no entry."""
-    return _found(name, lambda metric: (metric.name,))
+    return _metric_of(name, lambda metric: (metric.name,))
 
 
 def logged(name: str) -> Metric | None:
     """The metric of a scalar in a training's log; None if it has no entry."""
-    return _found(name, lambda metric: metric.log)
+    return _metric_of(name, lambda metric: metric.log)
 
 
 def title(name: str) -> str:
@@ -45,11 +45,11 @@ def pattern(name: str) -> str:
 
 def charts() -> dict[str, tuple[Metric, ...]]:
     """Title of a chart -> the metrics that are drawn in it."""
-    found: dict[str, tuple[Metric, ...]] = {}
+    by_chart: dict[str, tuple[Metric, ...]] = {}
     for metric in METRICS.values():
         if metric.chart:
-            found[metric.chart] = (*found.get(metric.chart, ()), metric)
-    return found
+            by_chart[metric.chart] = (*by_chart.get(metric.chart, ()), metric)
+    return by_chart
 
 
 def dig(summary: Any, path: Sequence[str]) -> Any:
@@ -59,22 +59,22 @@ def dig(summary: Any, path: Sequence[str]) -> Any:
     return summary
 
 
-def _found(name: str, names_of: Callable[[Metric], Sequence[str]]) -> Metric | None:
-    known = {one: metric for metric in METRICS.values() for one in names_of(metric)}
-    if name in known:
-        return known[name]
-    fitting = [one for one in known if _in_place(name, one)]
+def _metric_of(name: str, names_of: Callable[[Metric], Sequence[str]]) -> Metric | None:
+    by_name = {full_name: metric for metric in METRICS.values() for full_name in names_of(metric)}
+    if name in by_name:
+        return by_name[name]
+    fitting = [full_name for full_name in by_name if _in_place(name, full_name)]
     # "reward_terms/cut" is a term, whatever ends in "/cut".
-    best = max(fitting, key=lambda one: one.index("<"), default=None)
+    best = max(fitting, key=lambda full_name: full_name.index("<"), default=None)
     if best is None:
         return None
-    metric, place = known[best], _in_place(name, best)
+    metric, place = by_name[best], _in_place(name, best)
     return replace(metric, name=filled(place, metric.name), title=filled(place, metric.title))
 
 
-def _in_place(name: str, known: str) -> str:
+def _in_place(name: str, pattern: str) -> str:
     """What stands in the place of a known name; empty where the name is another one."""
-    head, *tail = _PLACE.split(known, maxsplit=1)
+    head, *tail = _PLACE.split(pattern, maxsplit=1)
     fits = tail and name.startswith(head) and name.endswith(tail[0])
     return name[len(head) : len(name) - len(tail[0])] if fits else ""
 
@@ -90,7 +90,7 @@ def in_summary(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate
 
     Several where the name holds a place.
     """
-    found: dict[str, Estimate] = {}
+    estimates: dict[str, Estimate] = {}
     place_at = [bool(_PLACE.search(part)) for part in metric.path]
     places = dig(summary, metric.path[: place_at.index(True)]) if True in place_at else [""]
     for place in places or () if metric.path else ():
@@ -98,8 +98,8 @@ def in_summary(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate
         if value is not None:
             interval = dig(summary, metric.ci95) if metric.ci95 else None
             ends = interval and (interval[0], interval[1])
-            found[filled(place, metric.name)] = Estimate(value, ends)
-    return found
+            estimates[filled(place, metric.name)] = Estimate(value, ends)
+    return estimates
 
 
 # -- of episodes ----------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ def measure(
         episodes: as `records.measured` gives them.
         names: of metrics, with their places; all that are computed where None.
     """
-    found: dict[str, list[float | None]] = {}
+    columns: dict[str, list[float | None]] = {}
     for metric in METRICS.values() if names is None else [METRICS[name] for name in names]:
         for name, compute in _readers(metric, episodes):
-            found[name] = [compute(episode) for episode in episodes]
-    return found
+            columns[name] = [compute(episode) for episode in episodes]
+    return columns
 
 
 def _readers(
@@ -146,8 +146,8 @@ def over_actions(name: str, turns: Iterable[Turn]) -> float | None:
 
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of what is known; None where nothing is."""
-    known = [one for one in values if one is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def per_task(episodes: Sequence[Episode], values: Sequence[float | None]) -> dict[TaskKey, float]:
@@ -155,10 +155,10 @@ def per_task(episodes: Sequence[Episode], values: Sequence[float | None]) -> dic
 
     Episodes of one task are no independent draws, so intervals are taken over tasks.
     """
-    known = [(task_of(e), v) for e, v in zip(episodes, values, strict=True) if finite(v)]
-    if not known:
+    pairs = [(task_of(e), v) for e, v in zip(episodes, values, strict=True) if finite(v)]
+    if not pairs:
         return {}
-    groups: Any = by_task(*zip(*known, strict=True))
+    groups: Any = by_task(*zip(*pairs, strict=True))
     return {task: math.fsum(some) / len(some) for task, some in groups.items()}
 
 

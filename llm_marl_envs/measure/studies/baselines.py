@@ -191,7 +191,7 @@ def run_baselines(
     """
     check_names(names, n)
     first = env()
-    found = Baselines(results={}, skipped={})
+    baselines = Baselines(results={}, skipped={})
     plans = {
         name: replace(plan, samples=plan.samples * n) if name == PARALLEL else plan
         for name in names or BASELINES
@@ -206,7 +206,7 @@ def run_baselines(
                 else BASELINES[name](first, policy)
             )
         except NotApplicableError as error:
-            found.skipped[label] = str(error)
+            baselines.skipped[label] = str(error)
     expect(progress, sum(len(starts_of(plans[name], first)) for name in teams))
     for name, team in teams.items():
         label = labels[name]
@@ -218,10 +218,10 @@ def run_baselines(
             identity=dict.fromkeys(team, f"{label}: {identity or type(policy).__name__}"),
             progress=progress,
         )
-        found.results[label] = result_to_dict(result)
+        baselines.results[label] = result_to_dict(result)
         if name == PARALLEL:
-            found.results[BEST.format(n=n)] = oracle_best(result, n)
-    return found
+            baselines.results[BEST.format(n=n)] = oracle_best(result, n)
+    return baselines
 
 
 def check_names(names: Sequence[str] | None, n: int) -> None:
@@ -238,12 +238,12 @@ def check_names(names: Sequence[str] | None, n: int) -> None:
         )
 
 
-def tokens_written(found: Baselines) -> int | None:
+def tokens_written(baselines: Baselines) -> int | None:
     """By all baselines that count them, each episode once: the oracle's are those of `parallel`."""
     counted = [
-        one["cost"]["completion_tokens"] * sum(len(task["returns"]) for task in one["tasks"])
-        for name, one in found.results.items()
-        if not name.startswith(ORACLE) and one["cost"]["completion_tokens"] is not None
+        result["cost"]["completion_tokens"] * sum(len(task["returns"]) for task in result["tasks"])
+        for name, result in baselines.results.items()
+        if not name.startswith(ORACLE) and result["cost"]["completion_tokens"] is not None
     ]
     return round(sum(counted)) if counted else None
 
@@ -261,7 +261,7 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
         raise ValueError(f"{result.samples} samples per task: expected a multiple of {n}")
     counted = measured(result.episodes)
     groups = [counted[i : i + n] for i in range(0, len(counted), n)]
-    best = [max(some, key=lambda one: (one.team_return, not one.failed)) for some in groups]
+    best = [max(group, key=lambda e: (e.team_return, not e.failed)) for group in groups]
     summary = result_to_dict(
         summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
     )
@@ -272,18 +272,18 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     return summary
 
 
-def baseline_table(found: Baselines) -> str:
+def baseline_table(baselines: Baselines) -> str:
     """One line per baseline: quality, then what an episode cost."""
     costs = ("prompt_tokens", "completion_tokens", "chars", "seconds_per_episode")
     names = ("mean_return", "success", "failed", *costs)
     rows = []
-    for name, one in found.results.items():
-        known = {metric: in_summary(METRICS[metric], one).get(metric) for metric in names}
-        if one["cost"]["seconds"] is not None:
-            episodes = sum(len(task["returns"]) for task in one["tasks"])
-            known["seconds_per_episode"] = Estimate(one["cost"]["seconds"] / episodes)
-        rows.append((name, *(shown(METRICS[metric], of) for metric, of in known.items())))
+    for name, summary in baselines.results.items():
+        estimates = {metric: in_summary(METRICS[metric], summary).get(metric) for metric in names}
+        if summary["cost"]["seconds"] is not None:
+            episodes = sum(len(task["returns"]) for task in summary["tasks"])
+            estimates["seconds_per_episode"] = Estimate(summary["cost"]["seconds"] / episodes)
+        rows.append((name, *(shown(METRICS[metric], of) for metric, of in estimates.items())))
     about = "An oracle is an upper bound of the return."
     lines = [format_table(("", *map(title, names)), rows), about]
-    lines += [f"{name}: not here ({why})" for name, why in found.skipped.items()]
+    lines += [f"{name}: not here ({why})" for name, why in baselines.skipped.items()]
     return "\n".join(lines)

@@ -69,7 +69,7 @@ class _Record:
     turns: tuple[_Turn, ...]
 
 
-UNSEEN = tuple(one.name for one in fields(_Answer) if one.name != "text")
+UNSEEN = tuple(field.name for field in fields(_Answer) if field.name != "text")
 """What a policy says of its answer, which no environment can tell."""
 
 
@@ -77,7 +77,7 @@ def seats_alone(agents: Sequence[str], solo: bool) -> dict[str, dict[str, str]]:
     """Seat -> partners, of each evaluation of an entry; `EVERY_SEAT` where the team plays all."""
     if not solo:
         return {EVERY_SEAT: {}}
-    return {one: {other: "silent" for other in agents if other != one} for one in agents}
+    return {seat: {other: "silent" for other in agents if other != seat} for seat in agents}
 
 
 def returns_of(tasks: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
@@ -86,12 +86,12 @@ def returns_of(tasks: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     Raises:
         ValueError: a task has several episodes.
     """
-    found: dict[str, float | None] = {}
-    for one in tasks:
-        if one["task_id"] in found or len(one["returns"]) > 1:
-            raise ValueError(f"task {one['task_id']!r} was played more than once")
-        found[one["task_id"]] = next(iter(one["returns"]), None)
-    return found
+    returns: dict[str, float | None] = {}
+    for task in tasks:
+        if task["task_id"] in returns or len(task["returns"]) > 1:
+            raise ValueError(f"task {task['task_id']!r} was played more than once")
+        returns[task["task_id"]] = next(iter(task["returns"]), None)
+    return returns
 
 
 def entries_in(folder: str | Path) -> list[str]:
@@ -137,14 +137,14 @@ def check_bench(chosen: Benchmark, folder: str | Path) -> list[str]:
             check_tasks(name, chosen.entries[name])
     except ValueError as error:
         return [str(error)]
-    there = {one.name for one in Path(folder).iterdir() if one.is_dir()}
-    wrong = [f"{one}: {BENCH_FILE} has no such entry" for one in there - {*stated["entries"]}]
+    names = {path.name for path in Path(folder).iterdir() if path.is_dir()}
+    wrong = [f"{name}: {BENCH_FILE} has no such entry" for name in names - {*stated["entries"]}]
     for name in stated["entries"]:
         try:
-            found = _check_entry(chosen, stated, name, Path(folder) / name)
+            faults = _check_entry(chosen, stated, name, Path(folder) / name)
         except (ValueError, OSError) as error:
-            found = [str(error)]
-        wrong += [f"{name}: {text}" for text in found[:MOST_SHOWN]]
+            faults = [str(error)]
+        wrong += [f"{name}: {text}" for text in faults[:MOST_SHOWN]]
     return wrong
 
 
@@ -155,24 +155,24 @@ def _check_entry(
     entry, wrong, tried = chosen.entries[name], [], []
     seats = seats_alone(entry.made().possible_agents, stated["solo"])
     for seat, partners in seats.items():
-        one, faults = _check_folder(entry, folder / seat, stated["library"])
+        summary, faults = _check_folder(entry, folder / seat, stated["library"])
         wrong += [f"{seat} {text}".strip() for text in faults]
         if faults:
             continue
-        if one["temperature"] != chosen.temperature:
+        if summary["temperature"] != chosen.temperature:
             wrong.append(
-                f"{seat} temperature {one['temperature']!r}, expected {chosen.temperature}"
+                f"{seat} temperature {summary['temperature']!r}, expected {chosen.temperature}"
             )
-        if {**one["identity"], **partners} != one["identity"]:
+        if {**summary["identity"], **partners} != summary["identity"]:
             wrong.append(
-                f"{seat} identity {one['identity']!r}, expected {partners} beside the seat"
+                f"{seat} identity {summary['identity']!r}, expected {partners} beside the seat"
             )
-        about = {"team": one["team"], "identity": one["identity"]}
+        about = {"team": summary["team"], "identity": summary["identity"]}
         seated = {} if seat == EVERY_SEAT else {"seat": seat}
-        tried.append(scored(entry, returns_of(one["tasks"]), {**about, **seated}))
+        tried.append(scored(entry, returns_of(summary["tasks"]), {**about, **seated}))
     if wrong:
         return wrong
-    return differences(stated["entries"][name], max(tried, key=lambda one: one["score"]))
+    return differences(stated["entries"][name], max(tried, key=lambda result: result["score"]))
 
 
 def _check_folder(entry: Entry, folder: Path, library: str) -> tuple[dict[str, Any], list[str]]:
@@ -208,14 +208,14 @@ def played_again(entry: Entry, lines: Sequence[bytes]) -> tuple[list[Episode], l
     env = entry.made()
     starts = starts_of(entry.plan, env)
     records: list[Episode] = []
-    given: list[dict[str, Any]] = []
+    originals: list[dict[str, Any]] = []
     wrong: list[str] = []
     for number, line in enumerate(lines):
         try:
             data = json.loads(line.decode("utf-8"), object_pairs_hook=each_once)
             from_json(_Record, data, "a recorded turn")
             records.append(episode_from_dict(data))
-            given.append(data)
+            originals.append(data)
         except (ValueError, RecursionError) as error:
             return records, [f"episode {number}: {error}"]
     if len(records) > len(starts):
@@ -225,8 +225,8 @@ def played_again(entry: Entry, lines: Sequence[bytes]) -> tuple[list[Episode], l
         again = _played(copies, entry, records, starts[: len(records)], wrong)
     finally:
         copies.close()
-    for number, (one, episode) in enumerate(zip(given, again, strict=True)):
-        wrong += [f"episode {number}: {text}" for text in _faults(one, episode, number)]
+    for number, (original, episode) in enumerate(zip(originals, again, strict=True)):
+        wrong += [f"episode {number}: {text}" for text in _faults(original, episode, number)]
     return records, wrong
 
 
@@ -238,7 +238,7 @@ def _played(
     wrong: list[str],
 ) -> list[Episode]:
     """The episodes of these starts with the recorded texts; adds to `wrong` where there is none."""
-    said = {
+    texts = {
         (number, turn.agent, turn.index): turn.response.text
         for number, record in enumerate(records)
         for turn in record.turns
@@ -246,7 +246,7 @@ def _played(
 
     def script(request: Request) -> str:
         key = (request.episode, request.agent, request.turn)
-        text = said.get(key)
+        text = texts.get(key)
         if text is None:
             wrong.append(f"episode {key[0]}: no text of turn {request.turn} of {request.agent}")
             return ""
@@ -256,18 +256,18 @@ def _played(
     return rollout(copies, team, starts, failures=Failures(entry.made))
 
 
-def _faults(given: dict[str, Any], again: Episode, number: int) -> list[str]:
+def _faults(original: dict[str, Any], again: Episode, number: int) -> list[str]:
     """What a recorded episode has otherwise than the one that was played again."""
-    found = json.loads(json.dumps(episode_to_dict(again)))
-    wrote = given.pop("evaluation", None)
+    replay = json.loads(json.dumps(episode_to_dict(again)))
+    wrote = original.pop("evaluation", None)
     placed = isinstance(wrote, dict) and {*wrote} == EXTRA and type(wrote["index"]) is int
     if not placed or wrote["index"] != number:
         return [f"evaluation: {wrote!r:.80}, expected index {number} and seconds"]
     if not finite(wrote["seconds"]) or wrote["seconds"] < 0:
         return [f"evaluation.seconds: {wrote['seconds']!r:.80}, expected seconds"]
-    if given.get("failure") and found.get("failure"):
-        given["failure"] = found["failure"]  # places in files differ from machine to machine
-    for one in (given, found):
-        for turn in one["turns"]:
+    if original.get("failure") and replay.get("failure"):
+        original["failure"] = replay["failure"]  # places in files differ from machine to machine
+    for record in (original, replay):
+        for turn in record["turns"]:
             turn["response"] = {k: v for k, v in turn["response"].items() if k not in UNSEEN}
-    return differences(given, found)
+    return differences(original, replay)

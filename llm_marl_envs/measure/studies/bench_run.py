@@ -57,11 +57,11 @@ def run_benchmark(
         check_tasks(name, chosen.entries[name])
     file = Path(output) / BENCH_FILE
     check_writable(file)
-    found = {
+    results = {
         name: _best(chosen, chosen.entries[name], team, Path(output) / name, solo)
         for name, team in played.items()
     }
-    result = summed_up(chosen, found, solo=solo)
+    result = summed_up(chosen, results, solo=solo)
     write_json(file, result)
     return result
 
@@ -75,7 +75,7 @@ def _best(chosen: Benchmark, entry: Entry, team: str, folder: Path, solo: bool) 
         about = {"team": team, "identity": summary["identity"]}
         seated = {} if seat == EVERY_SEAT else {"seat": seat}
         tried.append(scored(entry, returns_of(summary["tasks"]), {**about, **seated}))
-    return max(tried, key=lambda one: one["score"])
+    return max(tried, key=lambda result: result["score"])
 
 
 def _measured(

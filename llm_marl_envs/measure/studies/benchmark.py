@@ -97,11 +97,11 @@ class Benchmark:
 
 def benchmarks() -> list[str]:
     """Names of those that this release has."""
-    found = files("llm_marl_envs").joinpath("data").iterdir()
+    paths = files("llm_marl_envs").joinpath("data").iterdir()
     return sorted(
-        one.name.removesuffix(".yaml")
-        for one in found
-        if one.name.startswith("bench-") and one.name.endswith(".yaml")
+        path.name.removesuffix(".yaml")
+        for path in paths
+        if path.name.startswith("bench-") and path.name.endswith(".yaml")
     )
 
 
@@ -114,9 +114,9 @@ def benchmark(name: str) -> Benchmark:
     if name not in benchmarks():
         raise ValueError(f"benchmark {name!r}: expected one of {benchmarks()}")
     data = files("llm_marl_envs").joinpath("data", f"{name}.yaml").read_bytes()
-    told = yaml.safe_load(data)
-    entries = {key: Entry(**one) for key, one in told.pop("entries").items()}
-    return Benchmark(**told, entries=entries, sha256=hashlib.sha256(data).hexdigest())
+    fields = yaml.safe_load(data)
+    entries = {key: Entry(**entry) for key, entry in fields.pop("entries").items()}
+    return Benchmark(**fields, entries=entries, sha256=hashlib.sha256(data).hexdigest())
 
 
 def check_tasks(name: str, entry: Entry) -> None:
@@ -126,10 +126,10 @@ def check_tasks(name: str, entry: Entry) -> None:
         ValueError: this release generates others.
     """
     env = entry.made()
-    found = fingerprint_of_tasks(env, starts_of(entry.plan, env))
-    if found != entry.tasks_sha256:
+    digest = fingerprint_of_tasks(env, starts_of(entry.plan, env))
+    if digest != entry.tasks_sha256:
         raise ValueError(
-            f"{name}: this release ({__version__}) has other tasks ({found}) than the benchmark "
+            f"{name}: this release ({__version__}) has other tasks ({digest}) than the benchmark "
             f"({entry.tasks_sha256}); its scores could not be compared"
         )
 
@@ -153,14 +153,14 @@ def scored(
     env = entry.made()
     _check_returns(entry, env, returns)
     least = env.unwrapped.reward_range[0]
-    known = over_tasks([least if one is None else one for one in returns.values()])
-    ends = known.ci95 or (known.mean, known.mean)
+    estimate = over_tasks([least if value is None else value for value in returns.values()])
+    ends = estimate.ci95 or (estimate.mean, estimate.mean)
     return {
-        "score": entry.score(known.mean),
+        "score": entry.score(estimate.mean),
         "score_ci95": [entry.score(end) for end in ends],
-        "mean_return": known.mean,
+        "mean_return": estimate.mean,
         "return_ci95": [*ends],
-        "failed": sum(one is None for one in returns.values()),
+        "failed": sum(value is None for value in returns.values()),
         "env_id": entry.id,
         "env_kwargs": plain(entry.kwargs),
         "tasks_sha256": entry.tasks_sha256,
@@ -180,15 +180,15 @@ def _check_returns(entry: Entry, env: Any, returns: Mapping[str, float | None]) 
         raise ValueError(
             f"{len(returns)} tasks, expected {len(asked)}; what differs: {other!r:.200}"
         )
-    for task, one in returns.items():
-        fits = one is None or (finite(one) and low - ROUNDING <= one <= high + ROUNDING)
+    for task, value in returns.items():
+        fits = value is None or (finite(value) and low - ROUNDING <= value <= high + ROUNDING)
         if not fits:
-            raise ValueError(f"task {task!r} returned {one!r}, expected {low:g} to {high:g}")
+            raise ValueError(f"task {task!r} returned {value!r}, expected {low:g} to {high:g}")
 
 
 def summed_up(chosen: Benchmark, entries: Mapping[str, Any], *, solo: bool) -> dict[str, Any]:
     """What `bench.json` holds, of entries as `scored` has them."""
-    scores = [one["score"] for one in entries.values()]
+    scores = [entry["score"] for entry in entries.values()]
     return {
         "benchmark": chosen.name,
         "sha256": chosen.sha256,
@@ -212,39 +212,39 @@ def read_bench(path: str | Path, chosen: Benchmark) -> dict[str, Any]:
     """
     file = Path(path)
     file = file / BENCH_FILE if file.is_dir() else file
-    given = read_json(file)
+    stated = read_json(file)
     try:
-        return _read_again(given, chosen)
+        return _read_again(stated, chosen)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
-def _read_again(given: Mapping[str, Any], chosen: Benchmark) -> dict[str, Any]:
-    if not (isinstance(given.get("entries"), dict) and isinstance(given.get("solo"), bool)):
+def _read_again(stated: Mapping[str, Any], chosen: Benchmark) -> dict[str, Any]:
+    if not (isinstance(stated.get("entries"), dict) and isinstance(stated.get("solo"), bool)):
         raise ValueError("expected what `llm-marl bench` wrote")
-    kind = given.get("benchmark"), given.get("sha256")
+    kind = stated.get("benchmark"), stated.get("sha256")
     if kind != (chosen.name, chosen.sha256):
         raise ValueError(
             f"of {kind[0]!r} ({kind[1]!s:.8}), expected {chosen.name!r} ({chosen.sha256:.8}); "
             "scores of different benchmarks, or of other --seed-from, are not comparable"
         )
-    found = {}
-    for name, one in given["entries"].items():
-        if name not in chosen.entries or not isinstance(one, dict):
+    entries = {}
+    for name, entry in stated["entries"].items():
+        if name not in chosen.entries or not isinstance(entry, dict):
             raise ValueError(f"entry {name!r}: expected one of {[*chosen.entries]}")
         try:
-            found[name] = _entry_again(one, chosen.entries[name], given["solo"])
+            entries[name] = _entry_again(entry, chosen.entries[name], stated["solo"])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    again = {**summed_up(chosen, found, solo=given["solo"]), "library": given.get("library")}
-    _refuse_other("the whole", {**given, "entries": {}}, {**again, "entries": {}})
+    again = {**summed_up(chosen, entries, solo=stated["solo"]), "library": stated.get("library")}
+    _refuse_other("the whole", {**stated, "entries": {}}, {**again, "entries": {}})
     return again
 
 
-def _entry_again(given: Mapping[str, Any], entry: Entry, solo: bool) -> dict[str, Any]:
-    returns = given.get("returns")
+def _entry_again(stated: Mapping[str, Any], entry: Entry, solo: bool) -> dict[str, Any]:
+    returns = stated.get("returns")
     agents = entry.made().possible_agents
-    about = {key: given.get(key) for key in ("team", "identity", *(["seat"] if solo else []))}
+    about = {key: stated.get(key) for key in ("team", "identity", *(["seat"] if solo else []))}
     if not isinstance(returns, dict) or not isinstance(about["team"], str):
         raise ValueError("expected `team`, a text, and `returns`, a number for each task")
     if not isinstance(about["identity"], dict) or {*about["identity"]} != {*agents}:
@@ -254,41 +254,41 @@ def _entry_again(given: Mapping[str, Any], entry: Entry, solo: bool) -> dict[str
     if solo and about["seat"] not in agents:
         raise ValueError(f"seat {about['seat']!r}: expected one of {agents}")
     again = scored(entry, returns, about)
-    _refuse_other("the entry", given, again)
+    _refuse_other("the entry", stated, again)
     return again
 
 
-def _refuse_other(what: str, given: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+def _refuse_other(what: str, stated: Mapping[str, Any], again: Mapping[str, Any]) -> None:
     """Raise `ValueError` where a file states something else than what follows from its returns."""
-    wrong = differences(given, again)
+    wrong = differences(stated, again)
     if wrong:
         raise ValueError(f"{what} states what its returns do not give: {'; '.join(wrong)}")
 
 
-def differences(given: Any, again: Any, where: str = "") -> list[str]:
+def differences(stated: Any, again: Any, where: str = "") -> list[str]:
     """Where two JSON values differ, as texts; numbers may differ by `ROUNDING`."""
-    if isinstance(given, Mapping) and isinstance(again, Mapping):
-        keys = dict.fromkeys([*given, *again])
+    if isinstance(stated, Mapping) and isinstance(again, Mapping):
+        keys = dict.fromkeys([*stated, *again])
         return [
             text
             for key in keys
             for text in differences(
-                given.get(key, "nothing"), again.get(key, "nothing"), f"{where}.{key}".lstrip(".")
+                stated.get(key, "nothing"), again.get(key, "nothing"), f"{where}.{key}".lstrip(".")
             )
         ]
-    if isinstance(given, (list, tuple)) and isinstance(again, (list, tuple)):
-        if len(given) == len(again):
-            pairs = enumerate(zip(given, again, strict=True))
+    if isinstance(stated, (list, tuple)) and isinstance(again, (list, tuple)):
+        if len(stated) == len(again):
+            pairs = enumerate(zip(stated, again, strict=True))
             return [text for i, pair in pairs for text in differences(*pair, f"{where}[{i}]")]
-    elif _alike(given, again):
+    elif _alike(stated, again):
         return []
-    return [f"{where}: {given!r:.120} there, {again!r:.120} found"]
+    return [f"{where}: {stated!r:.120} there, {again!r:.120} found"]
 
 
-def _alike(given: Any, again: Any) -> bool:
-    if finite(given) and finite(again):
-        return math.isclose(given, again, rel_tol=ROUNDING, abs_tol=ROUNDING)
-    return type(given) is type(again) and given == again
+def _alike(stated: Any, again: Any) -> bool:
+    if finite(stated) and finite(again):
+        return math.isclose(stated, again, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return type(stated) is type(again) and stated == again
 
 
 def bench_table(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -306,15 +306,15 @@ def bench_rows(results: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     Raises:
         ValueError: results of different benchmarks.
     """
-    kinds = {(one["benchmark"], one["sha256"]) for one in results.values()}
+    kinds = {(result["benchmark"], result["sha256"]) for result in results.values()}
     if len(kinds) > 1:
         named = sorted(f"{name} ({digest[:8]})" for name, digest in kinds)
         raise ValueError(f"results of different benchmarks: {', '.join(named)}")
     columns = results.values()
-    names = dict.fromkeys(name for one in columns for name in one["entries"])
-    rows = [[name, *(_cell(one["entries"].get(name)) for one in columns)] for name in names]
-    scores = [one["score"] for one in columns]
-    means = ["" if one is None else number(one) for one in scores]
+    names = dict.fromkeys(name for result in columns for name in result["entries"])
+    rows = [[name, *(_cell(result["entries"].get(name)) for result in columns)] for name in names]
+    scores = [result["score"] for result in columns]
+    means = ["" if score is None else number(score) for score in scores]
     return [["score", *results], *rows, ["mean", *means]]
 
 

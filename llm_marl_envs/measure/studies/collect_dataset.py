@@ -166,8 +166,8 @@ def _play_shard(stage: Stage, team: Team, part: Sequence[Start], first: int, pat
             f"first: {failure_of(failed[0])}",
             stacklevel=2,
         )
-    played = [(number, one) for number, one in enumerate(episodes, first) if not one.failed]
-    write_shard(path, [row for number, one in played for row in rows_of(one, number)])
+    played = [(number, e) for number, e in enumerate(episodes, first) if not e.failed]
+    write_shard(path, [row for number, e in played for row in rows_of(e, number)])
 
 
 def _claim(folder: Path, pinned: Mapping[str, Any]) -> None:

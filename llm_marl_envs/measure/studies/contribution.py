@@ -69,11 +69,11 @@ def contributions(
     """
     seats = stage.env.possible_agents
     check_team(team, seats)
-    given = replacement if isinstance(replacement, Mapping) else dict.fromkeys(seats, replacement)
-    unknown = sorted(set(given) - set(seats))
+    by_seat = replacement if isinstance(replacement, Mapping) else dict.fromkeys(seats, replacement)
+    unknown = sorted(set(by_seat) - set(seats))
     if unknown:
         raise ValueError(f"replacements for {unknown}: the environment has the agents {seats}")
-    substitutes = {agent: as_policy(one, f"replacement of {agent}") for agent, one in given.items()}
+    substitutes = {a: as_policy(r, f"replacement of {a}") for a, r in by_seat.items()}
     stage.expect(len(stage.schedule.starts))
     actual = stage.play(team, stage.schedule.starts)
     swaps: list[Swap] = []
@@ -108,16 +108,16 @@ def _contribution(
     pairs = list(zip(records, again, strict=True))
     lost = returns_lost(records, again)
     by_task: dict[int, list[float]] = {}
-    for i, one in zip(having, lost, strict=True):
-        by_task.setdefault(i // schedule.samples, []).append(one)
-    changed = [_said(one, agent, turn) != _said(other, agent, turn) for one, other in pairs]
+    for i, loss in zip(having, lost, strict=True):
+        by_task.setdefault(i // schedule.samples, []).append(loss)
+    changed = [_said(episode, agent, turn) != _said(other, agent, turn) for episode, other in pairs]
     return Contribution(
         agent=agent,
         turn=turn,
         lost=over_tasks([sum(some) / len(some) for some in by_task.values()]),
-        mattered=sum(one != 0 for one in lost) / len(lost),
+        mattered=sum(loss != 0 for loss in lost) / len(lost),
         changed=sum(changed) / len(changed),
-        failed=sum(one.failed or other.failed for one, other in pairs),
+        failed=sum(episode.failed or other.failed for episode, other in pairs),
     )
 
 
@@ -127,7 +127,7 @@ def _having(actual: Sequence[Episode], agent: str, turn: int | None) -> list[int
 
 
 def _said(episode: Episode, agent: str, turn: int | None) -> list[str]:
-    texts = [one.action for one in episode.trajectory(agent)]
+    texts = [turn.action for turn in episode.trajectory(agent)]
     return texts if turn is None else texts[turn : turn + 1]
 
 

@@ -119,7 +119,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
     pairs = _pairs(len(names), len(agents))
     returns: dict[tuple[int, ...], list[float]] = {}
     seatings = []
-    played = dict.fromkeys(one for several in pairs.values() for one in several)
+    played = dict.fromkeys(seating for several in pairs.values() for seating in several)
     stage.expect(len(played) * len(schedule.starts))
     for seating in played:
         seats = {agent: names[of] for agent, of in zip(agents, seating, strict=True)}
@@ -131,7 +131,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
     same = np.eye(len(names), dtype=bool)
     own, other = scores[same].mean(axis=0), scores[~same].mean(axis=0)  # per task
     shares = [
-        _shares(dict(zip(returns, (getattr(one, name) for one in seatings), strict=True)), pairs)
+        _shares(dict(zip(returns, (getattr(s, name) for s in seatings), strict=True)), pairs)
         for name in ("success", "match")
     ]
     return CrossPlay(
@@ -144,7 +144,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         agents=agents,
         samples=schedule.samples,
         seed=stage.plan.seeds[0],
-        failed=sum(one.failed for one in seatings),
+        failed=sum(seating.failed for seating in seatings),
         self_play=over_tasks(own.tolist()),
         cross_play=over_tasks(other.tolist()),
         gap=over_tasks((own - other).tolist()),
@@ -165,7 +165,7 @@ def _pairs(n_teams: int, n_seats: int) -> Pairs:
 def _arranged(values: Mapping[tuple[int, ...], Any], pairs: Pairs) -> np.ndarray:
     """(N, N, ...): the value of each seating, mean over those of a pair."""
     n_teams = max(i for i, _ in pairs) + 1
-    means = [np.mean([values[one] for one in seatings], axis=0) for seatings in pairs.values()]
+    means = [np.mean([values[s] for s in seatings], axis=0) for seatings in pairs.values()]
     return np.array(means).reshape(n_teams, n_teams, *np.shape(means[0]))
 
 
@@ -174,7 +174,7 @@ def _shares(values: Mapping[tuple[int, ...], float | None], pairs: Pairs) -> Mat
 
 
 def _tuples(values: np.ndarray) -> tuple[Any, ...]:
-    return tuple(_tuples(one) if np.ndim(one) else float(one) for one in values)
+    return tuple(_tuples(value) if np.ndim(value) else float(value) for value in values)
 
 
 def _summed_up(
@@ -185,7 +185,7 @@ def _summed_up(
         seats=seats,
         mean_return=over_tasks(per_task),
         success=None if None in judged else mean(judged),
-        failed=sum(one.failed for one in episodes),
+        failed=sum(episode.failed for episode in episodes),
         match=convention_match(env, episodes),
     )
 

@@ -22,9 +22,9 @@ def write_cross_play(
     path: str | Path, result: CrossPlay, partners: Sequence[ZeroShot] = ()
 ) -> None:
     """Write a result as JSON; "teams" and "matrix" are what a heat map needs."""
-    strangers = [asdict(one, dict_factory=as_filed) for one in partners]
-    found = plain(asdict(result, dict_factory=as_filed))
-    write_json(path, {"version": CROSS_PLAY_VERSION, **found, "zero_shot": strangers})
+    strangers = [asdict(partner, dict_factory=as_filed) for partner in partners]
+    fields = plain(asdict(result, dict_factory=as_filed))
+    write_json(path, {"version": CROSS_PLAY_VERSION, **fields, "zero_shot": strangers})
 
 
 def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
@@ -43,29 +43,29 @@ def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
         data["teams"] = [str(team) for team in data["teams"]]
     for name in data.keys() & {"matrix", "success_matrix", "match_matrix"}:
         data[name] = _without_nan(data[name])
-    found: CrossPlay = from_json(CrossPlay, data, path)
-    _check_shapes(found, path)
-    if found.failed is None and found.seatings:  # of a release that counted them there alone
-        found = replace(found, failed=sum(one.failed for one in found.seatings))
+    result: CrossPlay = from_json(CrossPlay, data, path)
+    _check_shapes(result, path)
+    if result.failed is None and result.seatings:  # of a release that counted them there alone
+        result = replace(result, failed=sum(seating.failed for seating in result.seatings))
     strangers = data.get("zero_shot") or []
-    return found, from_json(tuple[ZeroShot, ...], strangers, f"{path}, zero_shot")
+    return result, from_json(tuple[ZeroShot, ...], strangers, f"{path}, zero_shot")
 
 
 def _without_nan(rows: Any) -> Any:
     """A matrix with null for NaN, as others write that nobody played."""
     if isinstance(rows, list):
-        return [_without_nan(one) for one in rows]
+        return [_without_nan(row) for row in rows]
     return rows if rows == rows else None
 
 
-def _check_shapes(found: CrossPlay, where: str | Path) -> None:
-    n = len(found.teams)
+def _check_shapes(result: CrossPlay, where: str | Path) -> None:
+    n = len(result.teams)
     if not n:
         raise ValueError(f"{where}: no teams")
-    for matrix in (found.matrix, found.success_matrix, found.match_matrix):
+    for matrix in (result.matrix, result.success_matrix, result.match_matrix):
         if matrix is not None and {len(matrix), *map(len, matrix)} != {n}:
             raise ValueError(f"{where}: a matrix must be {n} x {n}, as the teams")
-    rows = found.scores
+    rows = result.scores
     lengths = {len(entry) for row in rows for entry in row}
     if rows and ({len(rows), *map(len, rows)} != {n} or len(lengths) != 1 or not min(lengths)):
         raise ValueError(
@@ -91,12 +91,12 @@ def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
     if partners:
         strangers = [
             (
-                f"{one.team}, {one.agent} beside {one.convention}",
-                with_interval(one.mean_return),
-                number(one.expert_return),
-                whole(one.failed),
+                f"{partner.team}, {partner.agent} beside {partner.convention}",
+                with_interval(partner.mean_return),
+                number(partner.expert_return),
+                whole(partner.failed),
             )
-            for one in partners
+            for partner in partners
         ]
         heading = [title(name) for name in ("mean_return", "expert_return", "failed")]
         parts.append(format_table(("scripted partners", *heading), strangers))

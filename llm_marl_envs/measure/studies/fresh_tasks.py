@@ -29,14 +29,14 @@ FIRST = 60
 PLACES = 10**12
 
 
-def secret_of(given: str) -> str:
+def secret_of(source: str) -> str:
     """A text, or what stands in the file of that name.
 
     Raises:
         ValueError: it is empty.
     """
-    path = Path(given)
-    text = path.read_text(encoding="utf-8") if path.is_file() else given
+    path = Path(source)
+    text = path.read_text(encoding="utf-8") if path.is_file() else source
     if not text.strip():
         raise ValueError("--seed-from: an empty text; expected one that nobody else knows")
     return text.strip()
@@ -52,7 +52,7 @@ def fresh_benchmark(chosen: Benchmark, secret: str, names: Collection[str]) -> B
             of the others is not to be used.
     """
     digest = hashlib.sha256(f"{chosen.sha256}/{secret}".encode()).hexdigest()
-    entries = {name: fresh_entry(one, f"{secret}/{name}") for name, one in chosen.entries.items()}
+    entries = {key: fresh_entry(entry, f"{secret}/{key}") for key, entry in chosen.entries.items()}
     for name in {*names} & {*entries}:
         entries[name] = rescaled(entries[name])
     return replace(chosen, name=f"{chosen.name}, own tasks", entries=entries, sha256=digest)
@@ -61,9 +61,9 @@ def fresh_benchmark(chosen: Benchmark, secret: str, names: Collection[str]) -> B
 def fresh_entry(entry: Entry, secret: str) -> Entry:
     """The entry with other tasks, on the old scale."""
     tasks = fresh_tasks(entry, secret)
-    found = replace(entry, kwargs={**entry.kwargs, "tasks": ListSource(tasks, tasks[0].split)})
-    env = found.made()
-    return replace(found, tasks_sha256=fingerprint_of_tasks(env, starts_of(found.plan, env)) or "")
+    fresh = replace(entry, kwargs={**entry.kwargs, "tasks": ListSource(tasks, tasks[0].split)})
+    env = fresh.made()
+    return replace(fresh, tasks_sha256=fingerprint_of_tasks(env, starts_of(fresh.plan, env)) or "")
 
 
 def fresh_tasks(entry: Entry, secret: str) -> list[Task]:

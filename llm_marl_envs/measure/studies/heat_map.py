@@ -30,9 +30,9 @@ LEAST_WIDTH = 52
 
 def heights(matrix: Matrix) -> list[list[float]]:
     """Where each entry stands from the lowest, 0, to the highest, 1; 0 where nobody played."""
-    known = [cell for row in matrix for cell in row if cell is not None]
-    low = min(known, default=0.0)
-    span = max(known, default=0.0) - low or 1.0
+    cells = [cell for row in matrix for cell in row if cell is not None]
+    low = min(cells, default=0.0)
+    span = max(cells, default=0.0) - low or 1.0
     return [[0.0 if cell is None else (cell - low) / span for cell in row] for row in matrix]
 
 
@@ -52,12 +52,12 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
     axes.set_xticks(range(n_teams), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(n_teams), names)
     width = max(LEAST_WIDTH, 9 * n_teams)
-    row, column = (textwrap.fill(plain_text(one), width - 16) for one in axes_of(result.agents))
+    row, column = (textwrap.fill(plain_text(axis), width - 16) for axis in axes_of(result.agents))
     axes.set(ylabel=f"row {row}", xlabel=f"column {column}")
     means = ", ".join(
-        f"{title(name)} {number(one.mean)}"
+        f"{title(name)} {number(estimate.mean)}"
         for name in ("self_play", "cross_play")
-        if (one := getattr(result, name)) is not None
+        if (estimate := getattr(result, name)) is not None
     )
     heading = textwrap.fill(plain_text(f"{result.env_id}, {title('mean_return')}"), width)
     axes.set_title(f"{heading}\n{means}", fontsize="medium")

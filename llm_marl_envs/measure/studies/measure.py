@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure.numbers.results import RESULT_FILE, TeamResult, result_to_dict
 from llm_marl_envs.measure.numbers.tables import result_table
 from llm_marl_envs.measure.progress import counter
-from llm_marl_envs.measure.run_manifest import Costs, recording
+from llm_marl_envs.measure.run_manifest import recording
 from llm_marl_envs.measure.runner import (
     Plan,
     fingerprint_of_tasks,
@@ -122,7 +121,7 @@ def _play(
     env_id, kwargs = env.spec.id, dict(env.env_kwargs)
     config = {"team": named.identity, "plan": asdict(plan), "sampling": asdict(sampling)}
     with (
-        _recorded(output, "eval", config, env) as costs,
+        recording(output, "eval", config, env_id=env_id, env_kwargs=kwargs) as costs,
         counter(len(starts_of(plan, env)), f"eval {env_id}") as progress,
     ):
         result = run_plan(
@@ -136,22 +135,8 @@ def _play(
         if result.cost.completion_tokens is not None:
             # Failed episodes cost tokens, too.
             counts = [turn.response.tokens for e in result.episodes for turn in e.turns]
-            costs.tokens = sum(one[1] for one in counts if one is not None)
+            costs.tokens = sum(count[1] for count in counts if count is not None)
     return result
-
-
-def _recorded(
-    output: str | None, kind: str, config: Mapping[str, Any], env: Any
-) -> AbstractContextManager[Costs]:
-    """`recording` into the output; nothing is written where there is none."""
-    return recording(
-        output or ".",
-        kind,
-        config,
-        env_id=env.spec.id,
-        env_kwargs=dict(env.env_kwargs),
-        write=bool(output),
-    )
 
 
 def run_all_baselines(
@@ -189,11 +174,9 @@ def run_all_baselines(
     made = named_policy(policy, Context(env=env, sampling=sampling))
     identity = identity_of(made)
     config = {"policy": identity, "n": n, "plan": asdict(plan)}
-    with (
-        _recorded(output, "baselines", config, env) as costs,
-        counter(None, f"baselines {env_id}") as progress,
-    ):
-        found = run_baselines(
+    session = recording(output, "baselines", config, env_id=env.spec.id, env_kwargs=env.env_kwargs)
+    with session as costs, counter(None, f"baselines {env_id}") as progress:
+        baselines = run_baselines(
             lambda: make(env_id, **kwargs),
             made,
             plan,
@@ -203,14 +186,14 @@ def run_all_baselines(
             identity=identity,
             progress=progress,
         )
-        costs.tokens = tokens_written(found)
-    print(baseline_table(found))
+        costs.tokens = tokens_written(baselines)
+    print(baseline_table(baselines))
     if output:
         folder = Path(output)
         about = {"env_id": env.spec.id, "env_kwargs": plain(kwargs), "policy": policy}
-        for name, one in found.results.items():
-            summary = {**one, **about, "team": name, "identity": {"policy": f"{name}: {identity}"}}
-            write_json(folder / name.replace(" ", "_") / RESULT_FILE, summary)
-        write_json(folder / "baselines.json", {**about, **asdict(found)})
+        for name, result in baselines.results.items():
+            who = {"team": name, "identity": {"policy": f"{name}: {identity}"}}
+            write_json(folder / name.replace(" ", "_") / RESULT_FILE, {**result, **about, **who})
+        write_json(folder / "baselines.json", {**about, **asdict(baselines)})
         print(f"written to {folder}")
-    return found
+    return baselines

@@ -69,9 +69,9 @@ def message_effects(
     """
     schedule = stage.schedule
     seats = stage.env.possible_agents
-    for one in (team, other):
-        if one is not None:
-            check_team(one, seats)
+    for members in (team, other):
+        if members is not None:
+            check_team(members, seats)
     if schedule.n_tasks < 2:
         raise ValueError("messages are shuffled across tasks: expected at least 2 tasks")
     rounds = 1 + (other is not None) + len(seats) * (2 + (other is not None))
@@ -110,14 +110,14 @@ def _texts(
     speaker: str, source: Sequence[Episode] | None, n_episodes: int, silence: str
 ) -> list[Instead]:
     """Per episode what is heard turn by turn; after the last text there is silence."""
-    said = [[turn.action for turn in episode.trajectory(speaker)] for episode in source or ()] or [
-        []
-    ] * n_episodes
+    utterances = [
+        [turn.action for turn in episode.trajectory(speaker)] for episode in source or ()
+    ] or [[]] * n_episodes
 
     def reader(texts: list[str]) -> Instead:
         return lambda turn: texts[turn] if turn < len(texts) else silence
 
-    return [reader(texts) for texts in said]
+    return [reader(texts) for texts in utterances]
 
 
 class _Hearing:
@@ -154,5 +154,5 @@ class _Hearing:
             lost=self.schedule.estimate(returns_lost(self.actual, again)),
             heard=sum(heard for heard, _ in twins) / len(twins),
             parted=sum(parted for _, parted in twins) / len(twins),
-            failed=sum(one.failed or other.failed for one, other in pairs),
+            failed=sum(episode.failed or other.failed for episode, other in pairs),
         )

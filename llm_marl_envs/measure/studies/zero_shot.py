@@ -56,7 +56,7 @@ def zero_shot(stage: Stage, teams: Mapping[str, Team]) -> tuple[ZeroShot, ...]:
     """
     agents = tuple(stage.env.possible_agents)
     check_teams(teams, agents, at_least=1)
-    found: list[ZeroShot] = []
+    results: list[ZeroShot] = []
     parts = _by_convention(stage.env, stage.schedule)
     rounds = 1 + len(teams) * len(agents)
     stage.expect(rounds * sum(len(part.starts) for part in parts.values()))
@@ -73,17 +73,17 @@ def zero_shot(stage: Stage, teams: Mapping[str, Team]) -> tuple[ZeroShot, ...]:
         for name, team in teams.items():
             for agent in agents:
                 episodes = played(agent, team[agent])
-                found.append(
+                results.append(
                     ZeroShot(
                         team=name,
                         agent=agent,
                         convention=convention,
                         mean_return=part.estimate(returns_of(episodes)),
                         expert_return=ceiling,
-                        failed=sum(one.failed for one in episodes),
+                        failed=sum(episode.failed for episode in episodes),
                     )
                 )
-    return tuple(found)
+    return tuple(results)
 
 
 def _by_convention(env: Any, schedule: Schedule) -> dict[str, Schedule]:

@@ -122,8 +122,9 @@ def test_a_half_written_manifest_is_kept_aside(tmp_path: Path):
     assert (tmp_path / "run_manifest.json.unreadable").read_text() == '{"version": 1, "sess'
 
 
-def test_other_processes_write_nothing(tmp_path: Path):
-    with recording(tmp_path, "train", {}, write=False) as costs:
+def test_other_processes_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with recording(None, "train", {}) as costs:
         costs.tokens = 1
     assert not list(tmp_path.iterdir())
 

@@ -12,9 +12,10 @@ from support.paths import ROOT
 from support.reports import HOSTILE, Reader, a_run
 
 from llm_marl_envs.cli import main
+from llm_marl_envs.measure.numbers.credit import read_credit_audit
 from llm_marl_envs.measure.numbers.format import number, with_interval
 from llm_marl_envs.report import write_report
-from llm_marl_envs.report.credit import credit, read_credit_audit, seen
+from llm_marl_envs.report.credit import credit, seen
 from llm_marl_envs.report.tables import Noted
 
 

@@ -24,6 +24,7 @@ from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextParallelEnv
 from llm_marl_envs.core.records import Request, Response
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import ListSource, Task
+from llm_marl_envs.measure.numbers.credit import Judged
 from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies import ScriptedPolicy, Team
@@ -32,7 +33,7 @@ from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class, ma
 from trainers.commands import CREDIT_AUDIT
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
 from trainers.studies.credit_estimators import Memory
-from trainers.studies.credit_figures import Facts, Judged, cosine_of, figures, rank_of
+from trainers.studies.credit_figures import Facts, cosine_of, figures, rank_of
 from trainers.studies.credit_gradients import gram_of
 
 pytestmark = pytest.mark.full  # `make test-all` runs it

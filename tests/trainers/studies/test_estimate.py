@@ -13,7 +13,7 @@ import yaml
 from support.models import settings, untrained
 
 from llm_marl_envs.core.errors import Stopped
-from trainers.studies.estimate import RunEstimate, advice, run_estimate, told
+from trainers.studies.estimate import RunEstimate, advice, lines_of, run_estimate
 from trainers.trainer import MAGRPOTrainer
 
 
@@ -53,11 +53,11 @@ def test_a_run_is_measured_and_leaves_nothing(tmp_path: Path) -> None:
     assert 0 < found.seconds["sampling"] < found.total < found.longest_total
     assert 4 < found.action <= found.longest == 6
     assert 40 < found.prompt < 120
-    assert found.read is not None
-    assert found.read < 1
+    assert found.prompts_read is not None
+    assert found.prompts_read < 1
     assert 100 < found.memory < found.available
     assert not (tmp_path / "run").exists()
-    text = "\n".join(told(found))
+    text = "\n".join(lines_of(found))
     assert "20 updates, about" in text
     assert "16; 32 in a micro-batch at most" in text
     with pytest.raises(ValueError, match="updates=1"):
@@ -80,8 +80,8 @@ def measured(tmp_path: Path, **changes: Any) -> RunEstimate:
         prompt=100.0,
         action=50.0,
         longest=100,
-        read=0.2,
-        learned=0.3,
+        prompts_read=0.2,
+        rows_read=0.3,
         memory=1000.0,
         available=10_000.0,
         settings=settings(tmp_path),
@@ -93,11 +93,11 @@ def test_what_is_told_by_hand(tmp_path: Path) -> None:
     """Twice the tokens: 12 s of sampling; rows of 200 and not 150 tokens: 4 s of learning."""
     found = measured(tmp_path)
     assert found.longest_total == pytest.approx(12 + 1 + 4)
-    lines = told(found)
+    lines = lines_of(found)
     assert lines[0].startswith("one update   10.00 s: sampling 6.00,")
     assert "about 16.67 minutes" in lines[1]
     assert "sampling, 60.0% of the time" in "".join(lines)
-    long = told(dataclasses.replace(found, updates=3600))
+    long = lines_of(dataclasses.replace(found, updates=3600))
     assert "about 10.00 hours" in long[1]
 
 
@@ -108,7 +108,7 @@ def test_what_is_told_by_hand(tmp_path: Path) -> None:
         ({"action": 10.0}, []),
         ({"memory": 9000.0}, ["rows_per_micro_batch below 32", "max_completion_length"]),
         ({"memory": 9000.0, "micro_batch": 1}, ["gradient_checkpointing", "max_completion"]),
-        ({"learned": None, "action": 10.0}, ["computed whole"]),
+        ({"rows_read": None, "action": 10.0}, ["computed whole"]),
         (
             {"seconds": {"sampling": 1.0, "environments": 6.0, "publishing": 0, "update": 1}},
             ["rollout_chunks above 1"],
