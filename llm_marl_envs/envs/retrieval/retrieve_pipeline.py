@@ -9,35 +9,36 @@ what is asked. docs/environments/retrieve_pipeline.md says what is known, and wh
 
 ## An episode
 Task `train/0`, with 30 documents. All are told the six houses, and of the question that it asks for
-the same thing of the keepers of the gorp and of the fenk.
+the same thing of the keepers of the fenk and of the zup.
 
-    rewriter_0 is told    Only you know: the gorp is Lulim, the fenk is Kidul.
-    selector_0 is told    Only you know: who keeps the gorp is up to date in the Herald,
-                          who keeps the fenk in the Gazette.
-    generator_0 is told   Only you know: asked is the friend.
+    rewriter_0 is told    Only you know: the fenk is Lulim, the zup is Ranod.
+    selector_0 is told    Only you know: who keeps the fenk is up to date in the Gazette,
+                          who keeps the zup in the Herald.
+    generator_0 is told   Only you know: the question asks for the friend.
 
-    rewriter_0 says       Search: Kidul
+    rewriter_0 says       Search: Ranod
                           Search: Lulim
     selector_0 hears      Search 1 brings:
-                          1. Gazette: Zevok keeps Kidul.
-                          2. Herald: Volix keeps Kidul.
-                          3. Zevok of Kidul: ...
+                          1. Herald: Rover keeps Ranod.
+                          2. Gazette: Zokun keeps Ranod.
+                          3. Rover of Ranod: ...
                           Search 2 brings:
-                          6. Herald: Timuk keeps Lulim. ...
-                          9. Timuk of Lulim: ...
-    selector_0 says       Documents: 3, 9
+                          6. Herald: Timuk keeps Lulim.
+                          7. Gazette: Foter keeps Lulim. ...
+                          10. Foter of Lulim: ...
+    selector_0 says       Documents: 3, 10
     generator_0 hears     selector_0 chooses:
-                          > Zevok of Kidul: teacher Batox, friend Zirad, rival ...
-                          > Timuk of Lulim: teacher Vukam, friend Kizax, rival ...
-    generator_0 says      Answer: Zirad, Kizax
+                          > Rover of Ranod: teacher Lufed, friend Lozul, rival ...
+                          > Foter of Lulim: teacher Vafor, friend Zezax, rival ...
+    generator_0 says      Answer: Lozul, Zezax
     all earn              0.0
 
-    generator_0 says      Answer: Kizax, Zirad
+    generator_0 says      Answer: Zezax, Lozul
     all earn              1.0
 
-The rewriter searched for the fenk first. The selector took that as it was meant: it looked for the
-fenk's keeper in the Gazette, and named the fenk's document first. The generator must take it so,
-too, for no document says which house is the gorp.
+The rewriter searched for the zup first. The selector took that as it was meant: it looked for the
+zup's keeper in the Herald, and named the zup's document first. The generator must take it so, too,
+for no document says which house is the zup.
 
 ## Agents
 `rewriter_0`, `selector_0`, `generator_0`; each acts once, in this order (AEC).
@@ -171,7 +172,7 @@ KNOWN = {
         "who keeps the {first} is up to date in the {source}, who keeps the {second} in the "
         "{later}."
     ),
-    GENERATOR: "asked is the {relation}.",
+    GENERATOR: "the question asks for the {relation}.",
 }
 """What each seat alone is told with `info="split"`."""
 ALONE, ALL = "Only you know: {fact}", "All know: {fact}"

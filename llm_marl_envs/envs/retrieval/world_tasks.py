@@ -7,11 +7,19 @@ A name belongs to one split; `ood` has longer names, other sources and other rel
 from __future__ import annotations
 
 import random
+from dataclasses import fields
 from functools import lru_cache
 
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.tasks import IndexedSource, Task, split_of_row
-from llm_marl_envs.envs.retrieval.worlds import Case, World, documents_of, needed, right_names
+from llm_marl_envs.envs.retrieval.worlds import (
+    Case,
+    World,
+    cases,
+    documents_of,
+    needed,
+    right_names,
+)
 
 SIZES = {"train": 10_000, "val": 500, "test": 1000, "ood": 1000}
 SOURCES, OOD_SOURCES = ("Herald", "Gazette"), ("Courier", "Mirror")
@@ -50,24 +58,12 @@ class WorldSource(IndexedSource):
         world = draw_world(rng, self.split, self.houses)
         documents = documents_of(world)
         rng.shuffle(documents)
-        meant, current = rng.sample(range(self.houses), 2), rng.sample(range(len(SOURCES)), 2)
-        relation = rng.randrange(len(world.relations))
-        case = Case((meant[0], meant[1]), (current[0], current[1]), relation)
         data = {
             "documents": tuple(documents),
-            "answer": ", ".join(right_names(world, case)),
-            "needed": tuple(documents.index(text) for text in needed(world, case)),
-            "words": rng.sample(OOD_WORDS if ood else WORDS, 2),
-            "houses": world.houses,
-            "sources": world.sources,
-            "people": world.people,
-            "relations": world.relations,
-            "names": world.names,
-            "meant": case.meant,
-            "current": case.current,
-            "relation": relation,
+            "words": tuple(rng.sample(OOD_WORDS if ood else WORDS, 2)),
+            **{field.name: getattr(world, field.name) for field in fields(world)},
         }
-        return Task(task_id, self.split, data)
+        return asking(Task(task_id, self.split, data), rng.choice([*cases(world)]))
 
 
 @lru_cache(maxsize=8)
@@ -119,6 +115,20 @@ def split_of_name(name: str) -> str:
 def of_world(task: Task) -> bool:
     """Whether a task was generated here; else it is a row."""
     return "houses" in task.data
+
+
+def asking(task: Task, case: Case) -> Task:
+    """The task, with its own documents and id, that asks a case of them."""
+    world, documents = world_of(task), task.data["documents"]
+    data = {
+        **task.data,
+        "meant": case.meant,
+        "current": case.current,
+        "relation": case.relation,
+        "answer": ", ".join(right_names(world, case)),
+        "needed": tuple(documents.index(text) for text in needed(world, case)),
+    }
+    return Task(task.id, task.split, data)
 
 
 def world_of(task: Task) -> World:
