@@ -71,7 +71,7 @@ Paid once, after the generator.
 | `exact` (default) | all | team | 1 if the answer has the words of the right one, in its order |
 | `paper` | all | team | F1 of the answer's words |
 | | rewriter_0 | form | -0.5 for more than 4 searches, or more than 300 characters of them |
-| | selector_0 | form | -1 for another form, a number named twice, or one that was not shown |
+| | selector_0 | form | -1 for another form, a number twice, or one not shown, where any was shown |
 | | generator_0 | form | -1 for an answer of more than 30 words |
 
 Returns are in [0, 1], and in [-1, 1] with `paper`. Words are compared without case, punctuation and
@@ -298,7 +298,8 @@ class RetrievePipelineEnv(TextAECEnv):
         """What the generator is shown of what a selector names."""
         numbers = numbers_in(action)
         readable = well_formed(numbers, len(self._brought), self.most)
-        self._penalties[SELECTOR] = 0.0 if readable else WRONG_FORM
+        # Where nothing was brought there is nothing to name.
+        self._penalties[SELECTOR] = 0.0 if readable or not self._brought else WRONG_FORM
         self._seen[SELECTOR]["readable"] = readable
         chosen = [self._brought[n - 1] for n in numbers or ()] if readable else []
         self._note("passed", chosen)

@@ -62,7 +62,7 @@ def test_ceilings_of_a_generated_task(blind: tuple[str, ...], share: float):
 
 
 def test_a_ceiling_by_hand_where_answers_repeat():
-    answers = {
+    answers: dict[Any, Hashable] = {
         ("h", "s", "r"): "x",
         ("h", "s", "q"): "y",
         ("h", "t", "r"): "x",
