@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from llm_marl_envs.core.answers import read_answer
 from llm_marl_envs.core.experts import ListeningExperts
 from llm_marl_envs.core.parsing import QUOTE
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.retrieval.bounds import GENERATOR, REWRITER, SELECTOR
-from llm_marl_envs.envs.retrieval.dealing import numbers_in, searches_in
-from llm_marl_envs.envs.retrieval.scores import answer_words
+from llm_marl_envs.envs.retrieval.dealing import searches_in
 from llm_marl_envs.envs.retrieval.world_tasks import case_of, of_world, world_of
 from llm_marl_envs.envs.retrieval.worlds import Case, World
 
@@ -26,8 +25,10 @@ ORDERS = (FORWARD, BACKWARD)
 NUMBERED = re.compile(r"([0-9]+)\. (.*)")
 REPORTED = re.compile(r"(\w+): (\w+) keeps (\w+)\.")
 PORTRAYED = re.compile(r"(\w+) of (\w+): (.*)\.")
-Shown = Sequence[tuple[int, str]]
+Shown = tuple[tuple[int, str], ...]
 """Documents with their numbers, 0 where they have none."""
+Portrait = tuple[int, str, str, str]
+"""Number, person, house, and what is known of the person."""
 
 
 class PipelineExperts(ListeningExperts):
@@ -58,20 +59,27 @@ class PipelineExperts(ListeningExperts):
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The order of a rewriter's sub-questions; None for others, see `followed`."""
-        return self.followed(task, agent, action, ()) if agent == REWRITER else None
+        return self.followed(task, agent, searches_in(action), ()) if agent == REWRITER else None
 
     def followed(
-        self, task: Task, agent: str, action: str, messages: Sequence[Message]
+        self, task: Task, agent: str, said: Sequence[Any], messages: Sequence[Message]
     ) -> str | None:
         """The convention by which an expert that was shown `messages` would mean the same.
 
         None for none, and where every convention means it.
+
+        Args:
+            task: that is played.
+            agent: whose text it is.
+            said: sub-questions, numbers of documents or the words of an answer, as the rules read
+                them; case is ignored.
+            messages: what the seat was shown before.
         """
-        said = _said(agent, action)
-        if not said:
+        plain = [str(thing).lower() for thing in said]
+        if not plain:
             return None
         meant = self._meant(task, agent, _shown(messages))
-        same = [name for name, things in meant.items() if [str(t).lower() for t in things] == said]
+        same = [name for name, things in meant.items() if [str(t).lower() for t in things] == plain]
         return same[0] if len(same) == 1 else None
 
     def _meant(self, task: Task, agent: str, shown: Shown) -> dict[str, list[Any]]:
@@ -98,12 +106,8 @@ def keepers_documents(
 
     The convention says which of two houses is the one that the question names first.
     """
-    reports, places = {}, {}
-    for number, text in shown:
-        if report := REPORTED.fullmatch(text):
-            reports[report[3], report[1]] = report[2]
-        elif portrait := PORTRAYED.fullmatch(text):
-            places[portrait[1], portrait[2]] = number
+    reports, people = _known(shown)
+    places: dict[tuple[str | None, str], int] = {(who, house): n for n, who, house, _ in people}
     brought = [*dict.fromkeys(house for house, _ in reports)][:2]
     chosen = {}
     for name in conventions:
@@ -119,10 +123,9 @@ def names_shown(world: World, case: Case, shown: Shown) -> dict[str, str]:
     """House -> what is asked of the first person of it whose document is shown."""
     relation = re.compile(rf"\b{world.relations[case.relation]} (\w+)")
     names = {}
-    for _, text in shown:
-        portrait = PORTRAYED.fullmatch(text)
-        if portrait and (name := relation.search(portrait[3])):
-            names.setdefault(portrait[2], name[1])
+    for _, _, house, text in _known(shown)[1]:
+        if name := relation.search(text):
+            names.setdefault(house, name[1])
     return names
 
 
@@ -132,18 +135,28 @@ def _ordered(things: list[Any], convention: str) -> list[Any]:
 
 def _shown(messages: Sequence[Message]) -> Shown:
     """The documents that a seat was shown last."""
-    lines = messages[-1].content.split("\n") if len(messages) > 1 else []
+    return _listed(messages[-1].content) if len(messages) > 1 else ()
+
+
+@lru_cache(maxsize=1024)  # who reads which order a text follows reads what experts have read
+def _listed(text: str) -> Shown:
+    lines = text.split("\n")
     numbered = [(int(n[1]), n[2]) for line in lines if (n := NUMBERED.fullmatch(line))]
-    return numbered or [(0, line[len(QUOTE) :]) for line in lines if line.startswith(QUOTE)]
+    quoted = [(0, line[len(QUOTE) :]) for line in lines if line.startswith(QUOTE)]
+    return tuple(numbered or quoted)
 
 
-def _said(agent: str, action: str) -> list[str]:
-    """What the rules read in a text, in lower case."""
-    if agent == REWRITER:
-        return [search.lower() for search in searches_in(action)]
-    if agent == SELECTOR:
-        return [str(number) for number in numbers_in(action) or ()]
-    return answer_words(read_answer(action) or "")
+@lru_cache(maxsize=1024)
+def _known(shown: Shown) -> tuple[dict[tuple[str, str], str], list[Portrait]]:
+    """What documents say: (house, source) -> keeper, and who is portrayed."""
+    reports: dict[tuple[str, str], str] = {}
+    people: list[Portrait] = []
+    for number, text in shown:
+        if report := REPORTED.fullmatch(text):
+            reports[report[3], report[1]] = report[2]
+        elif portrait := PORTRAYED.fullmatch(text):
+            people.append((number, portrait[1], portrait[2], portrait[3]))
+    return reports, people
 
 
 def _of_row(task: Task, agent: str, shown: Shown) -> list[Any]:

@@ -154,6 +154,7 @@ from llm_marl_envs.envs.retrieval.rows import task_of_row
 from llm_marl_envs.envs.retrieval.scores import (
     WRONG_FORM,
     answer_penalty,
+    answer_words,
     f1,
     is_exact,
     search_penalty,
@@ -231,6 +232,7 @@ class RetrievePipelineEnv(TextAECEnv):
         self.info_mode = info_of(options.info, of_world(source[0]))
         self.most = options.most
         self.pays = options.reward
+        self._experts = PipelineExperts(self.divided)
         super().__init__(
             agents=SEATS,
             source=source,
@@ -264,10 +266,6 @@ class RetrievePipelineEnv(TextAECEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Search, choose or answer."""
-        if self.divided:
-            before = self.chat(agent)[:-1]
-            followed = self.experts().followed(self.task, agent, action, before)
-            self._seen[agent]["convention"] = followed
         if agent == REWRITER:
             return Outcome(
                 reward_terms={}, feedback={SELECTOR: self._search(action)}, facts=self._seen
@@ -278,9 +276,17 @@ class RetrievePipelineEnv(TextAECEnv):
             )
         return self._answer(action)
 
+    def _note_order(self, agent: str, said: Sequence[Any]) -> None:
+        """Which convention a seat's text follows, by what the rules read of it."""
+        if self.divided:
+            before = self.chat(agent)[:-1]
+            followed = self._experts.followed(self.task, agent, said, before)
+            self._seen[agent]["convention"] = followed
+
     def _search(self, action: str) -> str:
         """What the selector is shown of what a rewriter's searches bring."""
         searches = searches_in(action)
+        self._note_order(REWRITER, searches)
         self._penalties[REWRITER] = search_penalty(searches)
         documents = self.documents(self.task)
         lines: list[str] = []
@@ -297,6 +303,7 @@ class RetrievePipelineEnv(TextAECEnv):
     def _select(self, action: str) -> str:
         """What the generator is shown of what a selector names."""
         numbers = numbers_in(action)
+        self._note_order(SELECTOR, numbers or ())
         readable = well_formed(numbers, len(self._brought), self.most)
         # Where nothing was brought there is nothing to name.
         self._penalties[SELECTOR] = 0.0 if readable or not self._brought else WRONG_FORM
@@ -310,6 +317,7 @@ class RetrievePipelineEnv(TextAECEnv):
     def _answer(self, action: str) -> Outcome:
         """What all are paid for an answer."""
         answer, right = read_answer(action), self.task.data["answer"]
+        self._note_order(GENERATOR, answer_words(answer or ""))
         self._penalties[GENERATOR] = answer_penalty(answer)
         self._seen[GENERATOR] |= {"readable": answer is not None, "answer": answer}
         exact, overlap = is_exact(answer, right), f1(answer, right)
@@ -350,7 +358,7 @@ class RetrievePipelineEnv(TextAECEnv):
 
     def experts(self) -> PipelineExperts:
         """One searches for both houses, one names their keepers' documents, one answers."""
-        return PipelineExperts(self.divided)
+        return self._experts
 
     def ceiling(self, task: Task, blind: Collection[str] = ()) -> float:
         """What the best team earns where the texts of some seats ignore what they alone know.

@@ -351,7 +351,7 @@ ATTACKS: dict[str, tuple[dict[str, Say], float, float]] = {
 def test_who_passes_on_everything_stays_below_the_ceiling_without_the_selector():
     env = make(ENV, split="test", most=10)
     earned = team_mean(env, selector=every)
-    assert earned == pytest.approx(0.1, abs=0.06)  # the first of three in each house, both right
+    assert earned == pytest.approx(0.13)  # the first of three in each house, both right
     assert earned < env.ceiling(env.source[0], [SELECTOR]) == 0.5
 
 
