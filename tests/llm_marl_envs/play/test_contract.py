@@ -64,7 +64,7 @@ MAZE, CROWD, KUHN, MATH, MATRIX = (
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v1", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
-REFERENTIAL = "referential-v0"
+REFERENTIAL, RETRIEVE = "referential-v0", "retrieve_pipeline-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 OBJECTS = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -74,6 +74,7 @@ BUNDLED = {
     ABSTRACTS: "bundled:writing_abstracts",
     POSTS: "bundled:writing_posts",
 }
+PARAGRAPHS = {"question": "Who?", "answer": "Ann", "documents": ["Ann did.", "Bob did not."]}
 GSM = {"question": "What is 40 plus 2?", "answer": "They add up. #### 42"}
 TOY = {
     "question": "What did the boy buy?",
@@ -196,6 +197,10 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (REFERENTIAL, {"language": "renamed", "seats": [2, 3], "split": "val"}, agreed, 1.0, (0,)),
     (REFERENTIAL, {"language": "words", "budget": 40, "split": "ood"}, agreed, 1.0, (0,)),
     (REFERENTIAL, {"tasks": [OBJECTS], "split": "all", "budget": 1}, agreed, 1.0, (0,)),
+    (RETRIEVE, {}, agreed, 1.0, (0, 1)),
+    (RETRIEVE, {"houses": 9, "most": 2, "split": "ood"}, agreed, 1.0, (0,)),
+    (RETRIEVE, {"info": "full", "reward": "paper", "split": "val"}, agreed, 1.0, (0,)),
+    (RETRIEVE, {"tasks": [PARAGRAPHS], "split": "all"}, agreed, 1.0, (0, 1)),
     (SOKOBAN, {}, agreed, 1.0, (0, 1)),
     (SOKOBAN, {"tool": "python", "turns": 1, "split": "val"}, agreed, 1.0, (0,)),
     (SOKOBAN, {"info": "full", "level": "8x8", "turns": 5}, agreed, 1.0, (0,)),
