@@ -1,4 +1,4 @@
-"""`llm-marl list`, `spec`, `doctor` and `version`: what there is and what works here."""
+"""`llm-marl list`, `spec`, `tools`, `doctor` and `version`: what there is and what works here."""
 
 from __future__ import annotations
 
@@ -67,6 +67,18 @@ def _arguments(create: Callable[..., Any], kwargs: Mapping[str, Any]) -> Iterato
         yield from (f"    {line}" for line in textwrap.wrap(option.about, WIDTH))
 
 
+def _tools(options: Namespace) -> None:
+    from llm_marl_envs.tools import TOOLS
+
+    for name in TOOLS.names():
+        tool = TOOLS.get(name)
+        taken = ", ".join(
+            f"{argument} ({field.annotation.__name__})"
+            for argument, field in tool.Arguments.model_fields.items()
+        )
+        print(f"{name}: {tool.description}\n    takes {taken}; a call costs {tool.price:g}")
+
+
 def _add_doctor(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--engine", metavar="URL", help="look at this vLLM server instead: what it can do for a run"
@@ -116,6 +128,12 @@ SPEC = Command(
     example="coop_coding-v0",
     run=_spec,
     add=_add_spec,
+)
+TOOLS = Command(
+    name="tools",
+    about="List the tools that seats may be given: make(id, tools={seat: [names]}).",
+    example="",
+    run=_tools,
 )
 DOCTOR = Command(
     name="doctor",

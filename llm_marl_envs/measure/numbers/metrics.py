@@ -150,6 +150,11 @@ def _format_success(episode: Episode) -> float | None:
     return float(all(asked)) if asked else None
 
 
+def _calls(episode: Episode) -> float | None:
+    given = "tools" in episode.env_kwargs
+    return float(sum("call" in turn.info for turn in episode.turns)) if given else None
+
+
 def _sampled(turn: Turn) -> float | None:
     ids = turn.response.completion_ids
     return None if ids is None else float(len(ids))
@@ -317,6 +322,14 @@ _OF_EPISODES = (
         path=("cost", "turns_per_agent"),
     ),
     _of_episode(
+        name="calls",
+        title="calls",
+        unit="count",
+        doc="calls of tools by all seats, where there are tools",
+        compute=_calls,
+        path=("cost", "calls"),
+    ),
+    _of_episode(
         name="chars",
         title="characters per episode",
         unit="characters",
@@ -423,6 +436,17 @@ _OF_EPISODES = (
         better=-1,
         compute=lambda turn: float(not turn.info["readable"]) if "readable" in turn.info else None,
         path=("faults", "unreadable_actions"),
+    ),
+    _of_action(
+        name="failed_calls",
+        title="failed calls",
+        unit="share",
+        doc="calls of tools that could not be read, named no tool, or failed",
+        better=-1,
+        compute=lambda turn: (
+            float(bool(turn.info["call"]["failed"])) if "call" in turn.info else None
+        ),
+        path=("faults", "failed_calls"),
     ),
     _of_team(
         name="n_tasks",

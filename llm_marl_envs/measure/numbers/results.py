@@ -73,13 +73,14 @@ class Cost:
     completion_tokens: float | None
     tokens_per_second: float | None
     text_balance: float | None
+    calls: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """What went wrong apart from wrong answers: shares in [0, 1], see the table of metrics.
 
-    None where no action was asked for a form (`info["readable"]`).
+    None where no action was asked for a form (`info["readable"]`), or no tool was called.
     """
 
     truncated_episodes: float
@@ -87,6 +88,7 @@ class Faults:
     overlong_actions: float
     unreadable_actions: float | None
     format_success: float | None
+    failed_calls: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +241,7 @@ def _cost(values: Mapping[str, Sequence[float | None]], seconds: float | None) -
         completion_tokens=_per_episode(values["completion_tokens"]),
         tokens_per_second=sum(written) / seconds if written and seconds else None,
         text_balance=mean(values["text_balance"]),
+        calls=mean(values["calls"]),
     )
 
 
@@ -256,6 +259,7 @@ def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | N
         overlong_actions=over_actions("overlong_actions", turns) or 0.0,
         unreadable_actions=over_actions("unreadable_actions", turns),
         format_success=mean(values["format_success"]),
+        failed_calls=over_actions("failed_calls", turns),
     )
 
 
@@ -267,6 +271,8 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
     if not fields["topography"]:
         del fields["topography"]
+    if result.cost.calls is None:  # no seat had tools
+        del fields["cost"]["calls"], fields["faults"]["failed_calls"]
     return {"version": RESULT_VERSION, **plain(fields)}
 
 

@@ -15,6 +15,8 @@ from llm_marl_envs import make, make_vec
 from llm_marl_envs.core.records import Branch, Episode, Request, read_jsonl, write_jsonl
 from llm_marl_envs.core.seeds import Start, branch_start
 from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.measure.numbers.results import result_to_dict
+from llm_marl_envs.measure.runner import evaluate_team
 from llm_marl_envs.play.registry import make_recorded
 from llm_marl_envs.play.replay import replay
 from llm_marl_envs.play.rollout import rollout
@@ -239,6 +241,20 @@ def test_calling_in_a_loop_earns_less_than_answering(price: float) -> None:
         assert low <= looping.undiscounted_return(agent) < honest.undiscounted_return(agent) <= high
     called = [turn for turn in looping.turns if "call" in turn.info]
     assert sum(turn.reward for turn in called) == pytest.approx(-price * len(called))
+
+
+def test_evaluations_count_calls() -> None:
+    team = dict.fromkeys(
+        ("debater_0", "debater_1", "debater_2"),
+        ScriptedPolicy(lambda request: [CALL, "Call: none(1)", "x"][min(request.turn, 2)]),
+    )
+    arguments: dict[str, Any] = {"tools": {"debater_0": ["calculate"]}}
+    result = evaluate_team(lambda: make("debate-v0", **arguments), team, n_tasks=2)
+    assert (result.cost.calls, result.faults.failed_calls) == (2.0, 0.5)
+    summary = result_to_dict(result)
+    assert (summary["cost"]["calls"], summary["faults"]["failed_calls"]) == (2.0, 0.5)
+    without = result_to_dict(evaluate_team("debate-v0", team, n_tasks=2))
+    assert "calls" not in without["cost"]
 
 
 def test_forms_copies_and_partners() -> None:

@@ -195,6 +195,8 @@ def test_every_metric_of_an_episode_by_hand():
         "cut_actions": [0.0, 0.0],
         "overlong_actions": [0.5, 0.0],
         "unreadable_actions": [0.5, None],
+        "failed_calls": [None, None],
+        "calls": [None, None],
     }
     assert measure([one], ["mean_return"]) == {"mean_return": [1.0]}
     assert measure([]) == {name: [] for name in measure([]) if "/" not in name}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, ClassVar
 
 from llm_marl_envs import Message, Outcome, Task, TextParallelEnv
@@ -11,6 +12,7 @@ from llm_marl_envs.commands import Command
 from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context
+from llm_marl_envs.tools.base import Tool, ToolArguments
 
 WORDS = ("apple", "birch", "cedar")
 
@@ -39,6 +41,22 @@ class Echo(TextParallelEnv):
         right = {a: float(text == self.task.data["word"]) for a, text in joint_action.items()}
         terms = {agent: {"echo": value} for agent, value in right.items()}
         return Outcome(reward_terms=terms, success=all(right.values()), ended=True)
+
+
+class Upper(Tool):
+    """A text in capital letters."""
+
+    name = "upper"
+    description = "a text in capital letters"
+
+    class Arguments(ToolArguments):
+        """What is to be read."""
+
+        text: str
+
+    def call(self, arguments: Mapping[str, Any], task: Task, chance: Random) -> str:
+        """The text."""
+        return arguments["text"].upper()
 
 
 def parrot(argument: str, context: Context) -> ScriptedPolicy:
