@@ -73,7 +73,7 @@ def _tools(options: Namespace) -> None:
     for name in TOOLS.names():
         tool = TOOLS.get(name)
         taken = ", ".join(
-            f"{argument} ({field.annotation.__name__})"
+            f"{argument} ({inspect.formatannotation(field.annotation)})"
             for argument, field in tool.Arguments.model_fields.items()
         )
         print(f"{name}: {tool.description}\n    takes {taken}; a call costs {tool.price:g}")

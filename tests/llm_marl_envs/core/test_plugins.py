@@ -63,8 +63,9 @@ def test_an_installed_package_is_used_by_name(installed: Path, tmp_path: Path) -
     assert (tmp_path / "out" / "summary.json").is_file()
     assert "0.33" in done.stdout  # right_0 is right in one task of three
     assert "upper: a text in capital" in run_in(tmp_path, "tools", path=installed).stdout
-    calling = run_in(tmp_path, *command, "--set", "tools={left_0: [upper]}", path=installed)
-    assert calling.returncode == 0, calling.stderr
+    equipped = (*command, "--set", "tools={left_0: [upper]}", "--tasks", "3")
+    done = run_in(tmp_path, *equipped, path=installed)
+    assert done.returncode == 0, done.stderr
     refused = run_in(tmp_path, *command, "--split", "nowhere", path=installed)
     assert refused.returncode == 2
     assert refused.stderr == "llm-marl eval: there is no split 'nowhere'\n"
