@@ -450,7 +450,7 @@ class TextEnv:
         return Outcome(
             reward_terms={agent: aside.reward_terms for agent, aside in asides.items()},
             feedback={agent: aside.feedback for agent, aside in asides.items() if aside.feedback},
-            facts={agent: aside.facts for agent, aside in asides.items()},
+            facts={agent: {"beside": True, **aside.facts} for agent, aside in asides.items()},
         )
 
     def _demand(self, agents: Sequence[str]) -> None:

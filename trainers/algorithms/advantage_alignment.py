@@ -132,13 +132,12 @@ class AdvantageAlignment(MAGRPO):
                 f"{self.name} with schedules: pool: a past self or an opponent has no advantages "
                 "to align with; leave the pool out, or choose algorithm: magrpo"
             )
-        if in_turn(env):
+        if in_turn(env) or not acts_at_once(env, self.name):
             raise ValueError(
-                f"{self.name}: the agents of {env} act one after the other, so that the t-th turns "
-                "of two are not at the same time; use an environment in which all act at once, or "
-                "algorithm: magrpo"
+                f"{self.name}: the agents of {env} act one after the other, or call tools, so that "
+                "the t-th turns of two are not at the same time; use an environment in which all "
+                "act at once, without tools and memory, or algorithm: magrpo"
             )
-        acts_at_once(env, self.name)
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """Another ending of each planned episode from every turn after the first."""

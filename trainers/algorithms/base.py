@@ -263,6 +263,9 @@ def in_turn(env: Any) -> bool:
 def acts_at_once(env: Any, name: str) -> bool:
     """Whether the agents of an environment act at the same time, for an algorithm of that name.
 
+    They do not where seats call tools or write notes: who does so acts again, and the k-th actions
+    of two seats are no longer of one time. What came before is still what came before.
+
     Raises:
         ValueError: nobody knows which actions are simultaneous; what came and what to do.
     """
@@ -273,4 +276,4 @@ def acts_at_once(env: Any, name: str) -> bool:
             "and go, so it cannot be told which actions are simultaneous; expected an environment "
             "of this library or, with a critic, a turn-based one; or choose algorithm: magrpo"
         )
-    return not isinstance(inner, AECEnv)
+    return isinstance(inner, TextParallelEnv) and not inner.beside

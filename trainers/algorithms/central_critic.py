@@ -15,6 +15,9 @@ What V sees, `sees` (`trainers/critics/sight.py`):
 - state: what the environment's `state()` says before the turn's actions. An environment without one
   is refused. A state may hold more than any actor knows, the answer even: the baseline is stronger
   for it, and the estimate stays unbiased.
+- solution: the joint observation and `solution(task)`, which no actor sees: an asymmetric critic
+  (Pinto et al. 2017, arXiv 1710.06542; Baisero and Amato 2022, arXiv 2105.11674: with bootstrapping
+  it must see the history too, else it is biased). An environment without one is refused.
 
 Actors see their own chats alone, so the critic is for training only.
 
@@ -33,7 +36,9 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -78,6 +83,8 @@ class CentralCritic(Algorithm):
         self.at_once = acts_at_once(env, self.name)
         if self.reads_state:
             check_state(env, self.name)
+        if self.settings.sees == "solution":
+            self.sight = replace(self.sight, solution=solutions_of(env, self.name))
 
     def attach(self, team: TeamModel) -> None:
         """Give the critic the weights; it may have to refuse them."""
@@ -139,6 +146,23 @@ class CentralCritic(Algorithm):
         """The critic's kind, what it sees, and where it lies."""
         own = self.settings
         return {"critic": {"kind": own.critic, "sees": own.sees, "file": CRITIC_FILE}}
+
+
+def solutions_of(env: Any, name: str) -> Callable[[str], str]:
+    """Task id -> what solves the task; each is looked up once.
+
+    Raises:
+        ValueError: the environment tells no solution.
+    """
+    inner = getattr(env, "unwrapped", env)
+    try:
+        inner.solution(inner.source[0])
+    except (AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{name} with sees='solution': {type(inner).__name__} tells no solution; give it a "
+            "method `solution(task)`, or choose sees: joint"
+        ) from error
+    return cache(lambda task_id: inner.solution(inner.source.find(task_id)))
 
 
 def check_state(env: Any, name: str) -> None:

@@ -26,7 +26,7 @@ class IACSettings(CriticSettings):
     """Settings of `iac`: those of a critic, which sees the own chat."""
 
     within = "iac"
-    sees: Literal["joint", "state", "own"] = "own"
+    sees: Literal["joint", "state", "solution", "own"] = "own"
     sights: ClassVar[tuple[str, ...]] = ("own",)
 
 

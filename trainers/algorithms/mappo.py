@@ -39,7 +39,7 @@ class MAPPOSettings(CriticSettings):
 
     within = "mappo"
     trace: Share = Field(default=0.95, description="lambda of GAE")
-    sights: ClassVar[tuple[str, ...]] = ("joint", "state", "own")
+    sights: ClassVar[tuple[str, ...]] = ("joint", "state", "solution", "own")
 
 
 class MAPPO(CentralCritic):

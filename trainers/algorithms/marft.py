@@ -51,7 +51,7 @@ class MARFTSettings(MAPPOSettings):
     """Those of `mappo`; the own chat alone would hold nothing of the seats before."""
 
     within = "marft"
-    sights: ClassVar[tuple[str, ...]] = ("joint", "state")
+    sights: ClassVar[tuple[str, ...]] = ("joint", "state", "solution")
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,11 @@ class CriticSettings(Options):
         default="words",
         description="'words', 'model', 'head', another name in trainers.critics, or 'module:Class'",
     )
-    sees: Literal["joint", "state", "own"] = Field(
+    sees: Literal["joint", "state", "solution", "own"] = Field(
         default="joint",
-        description="'joint' (the chats of all agents), 'state' (the environment's `state()`) or "
-        "'own' (the own chat); which of these an algorithm takes, its page says",
+        description="'joint' (the chats of all agents), 'state' (the environment's `state()`), "
+        "'solution' (the chats, and what solves the task) or 'own' (the own chat); which of these "
+        "an algorithm takes, its page says",
     )
     rate: float | None = Field(
         default=None,
@@ -86,7 +87,7 @@ class CriticSettings(Options):
     rows: int = Field(
         default=32, ge=1, description="of 'model' and 'head', most texts of one forward pass"
     )
-    sights: ClassVar[tuple[str, ...]] = ("joint", "state")
+    sights: ClassVar[tuple[str, ...]] = ("joint", "state", "solution")
 
     def __init__(self, /, **settings: Any) -> None:
         own = DEFAULTS.get(str(settings.get("critic", "words")), DEFAULTS["model"])

@@ -75,4 +75,4 @@ def load_critic(folder: str | Path, team: TeamModel | None = None) -> Critic:
 class _Kept(CriticSettings):
     """Settings that some algorithm took: it need not be known which."""
 
-    sights = ("joint", "state", "own")
+    sights = ("joint", "state", "solution", "own")

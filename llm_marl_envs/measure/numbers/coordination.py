@@ -205,7 +205,10 @@ def _agree(conventions: Mapping[str, str | None]) -> bool:
 
 def _conventions(env: TextEnv, experts: Experts, episode: Episode) -> dict[str, str | None]:
     task = env.source.find(episode.task_id)
-    first = {turn.agent: turn.action for turn in episode.turns if turn.index == 0}
+    first: dict[str, str] = {}
+    for turn in episode.turns:
+        if not turn.info.get("beside"):  # a call of a tool follows no convention
+            first.setdefault(turn.agent, turn.action)
     return {
         agent: experts.read(task, agent, first[agent]) if agent in first else None
         for agent in env.possible_agents

@@ -23,7 +23,13 @@ from support.enumeration import (
 from support.models import make_trainer
 from support.toys import BareParallel, Lower
 
+from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies import ScriptedPolicy
+from trainers.algorithms.base import acts_at_once
 from trainers.critics.base import CriticSettings
 from trainers.critics.registry import CRITIC_FILE
 from trainers.critics.sight import Sight
@@ -47,7 +53,7 @@ def changed(episode: Episode, place: int, text: str) -> Episode:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-@pytest.mark.parametrize("sees", ["joint", "own"])
+@pytest.mark.parametrize("sees", ["joint", "solution", "own"])
 @pytest.mark.parametrize("actions", [True, False])
 def test_the_own_action_and_what_comes_after_never_leaks(at_once: bool, sees: str, actions: bool):
     """Every action is changed in turn; a turn sees those that came before it, or beside it."""
@@ -65,7 +71,53 @@ def test_the_own_action_and_what_comes_after_never_leaks(at_once: bool, sees: st
     beside = {(0, 1), (1, 0), (2, 3), (3, 2)}
     earlier = {(0, 1), (1, 2), (2, 3)}
     expected = (beside if actions else set()) if at_once else earlier
-    assert moved == (expected if sees == "joint" else set())
+    assert moved == (set() if sees == "own" else expected)
+
+
+def test_the_solution_stands_beside_the_chats() -> None:
+    episode = record()
+    joint = Sight("joint").of(episode, 2, True)
+    seen = Sight("solution", solution=lambda task: f"of {task}").of(episode, 2, True)
+    assert seen.parts == (("solution", f"of {episode.task_id}"), *joint.parts)
+    algorithm = algorithm_of({"name": "central_critic", "sees": "solution"})
+    with pytest.raises(ValueError, match="solution"):
+        algorithm.check(make("coop_coding-v0"), ("helper_0", "main_0"))
+    env = make("retrieve_pipeline-v0")
+    algorithm.check(env, env.possible_agents)
+    task = env.source[3]
+    assert algorithm.sight.solution(task.id) == env.solution(task)
+
+
+def test_where_seats_call_tools_nothing_that_came_of_an_action_leaks() -> None:
+    """Turns of one number are of different times there; what is seen came before all the same."""
+    arguments: dict[str, Any] = {"tools": {"main": ["calculate"]}, "turns": 2}
+    call, first = "Call: calculate(1 + 1)", "def solve(xs):\n    return 1"
+    env = make("coop_coding-v0", feedback="partner", **arguments)
+    assert not acts_at_once(env, "central_critic")
+
+    def play(changed: tuple[str, int] | None) -> Episode:
+        def say(request: Any) -> str:
+            if (request.agent, request.turn) == changed:
+                return "def aux(x):\n    return 7" if request.agent == "helper_0" else "pass"
+            main = [call, first, call, first]
+            own = main if request.agent == "main_0" else ["def aux(x):\n    return x"] * 2
+            return own[request.turn]
+
+        team = dict.fromkeys(env.possible_agents, ScriptedPolicy(say))
+        return rollout(VectorTextEnv([env]), team, [Start(task=0, seed=0)])[0]
+
+    whole = play(None)
+    assert [(t.agent, t.index, t.step) for t in whole.turns][:3] == [
+        ("helper_0", 0, 0), ("main_0", 0, 0), ("main_0", 1, 1),
+    ]  # fmt: skip
+    sight = Sight("joint")
+    for place, turn in enumerate(whole.turns):
+        other = play((turn.agent, turn.index))
+        at = next(
+            i for i, t in enumerate(other.turns) if (t.agent, t.index) == (turn.agent, turn.index)
+        )
+        assert sight.of(other, at, False) == sight.of(whole, place, False)
+        assert other.turns[at].action != turn.action
 
 
 def test_a_central_critic_sees_all_chats_and_an_own_one_only_its_own():
