@@ -14,6 +14,7 @@ from support.models import make_trainer
 from support.toys import BareParallel, Lower, Relay
 
 from llm_marl_envs.core.records import Branch, StopReason
+from llm_marl_envs.wrappers import Tools
 from trainers.algorithms.advantage_alignment import past_advantages
 
 ALIGNED: dict[str, Any] = {"name": "advantage_alignment", "weight": 2.0}
@@ -133,6 +134,7 @@ def test_a_weight_is_at_least_0(weight: float):
         (Lower, {"frozen": ["left_0"]}, "the only trained agent is .'right_0'., and it needs"),
         (Lower, {"schedules": {"pool": {}}}, "has no advantages to align with"),
         (lambda: Relay(rounds=2), {}, "act one after the other"),
+        (lambda: Tools(Lower(), {"left_0": ["calculate"]}), {}, "call tools"),
         (BareParallel, {}, "cannot be told which actions are simultaneous"),
     ],
 )
