@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from llm_marl_envs import make
+from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.plugins import entries
-from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.core.tasks import ListSource, Task
 from llm_marl_envs.tools import GROUP, TOOLS
 from llm_marl_envs.tools.base import Tool
 from llm_marl_envs.tools.bm25 import Index
@@ -23,10 +25,14 @@ from llm_marl_envs.tools.search import Search
 TASK = Task("t/0", "train", {})
 
 
-class Library:
+class Library(TextEnv):
     """An environment with documents and a record, as far as tools ask for them."""
 
-    source = (TASK,)
+    metadata: ClassVar[dict[str, Any]] = {"name": "library"}
+
+    def __init__(self) -> None:
+        source = ListSource([TASK], "train")
+        super().__init__(agents=("a_0",), source=source, max_turns=1)
 
     def documents(self, task: Task) -> list[str]:
         return ["the red river", "a blue river\nruns", "red red wine", "stone"]
@@ -35,8 +41,8 @@ class Library:
         return {"Height": "3 m", "age": "7"}
 
 
-def called(tool: type[Tool], env: Any = None, **arguments: Any) -> str:
-    made = tool(Library() if env is None else env)
+def called(tool: type[Tool], **arguments: Any) -> str:
+    made = tool(Library())
     return made.call(made.checked(arguments), TASK, random.Random(0))
 
 
@@ -90,7 +96,7 @@ def test_search_ranks_as_the_formula_says() -> None:
     words = [text.split() for text in documents]
     mean = sum(map(len, words)) / 4
 
-    def score(query: list[str], place: int) -> float:
+    def score(query: Sequence[str], place: int) -> float:
         total = 0.0
         for word in query:
             n = sum(word in text for text in words)

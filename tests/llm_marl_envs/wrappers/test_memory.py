@@ -86,7 +86,7 @@ def test_episodes_replay(
     env_id: str, kwargs: dict[str, Any], more: Mapping[str, Any], tmp_path: Path
 ) -> None:
     seats = make(env_id, **kwargs).possible_agents
-    layers = {name: {**options} for name, options in more.items()}
+    layers: dict[str, Any] = {name: {**options} for name, options in more.items()}
     if "tools" in layers:
         layers["tools"] |= {seat: ["calculate"] for seat in seats}
     env = make(env_id, **kwargs, memory={"max_chars": 50, "resets": 2}, **layers)

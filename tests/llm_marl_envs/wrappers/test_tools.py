@@ -55,9 +55,8 @@ class Fixed(Tool):
     def call(self, arguments: Mapping[str, Any], task: Task, chance: random.Random) -> str:
         if isinstance(self.answer, Exception):
             raise self.answer
-        if callable(self.answer):
-            return self.answer(chance)
-        return self.answer
+        answer: Any = self.answer
+        return answer(chance) if callable(answer) else answer  # pyright: ignore[reportReturnType]
 
 
 def seats_of(env_id: str, **kwargs: Any) -> list[str]:
@@ -159,8 +158,8 @@ def test_without_calls_nothing_changes_but_the_opening(env_id: str, kwargs: dict
     texts = {a: [f"{a} {i}" for i in range(9)] for a in seats_of(env_id, **bare)}
     plain, equipped = talk(make(env_id, **bare), texts), talk(make(env_id, **kwargs), texts)
     shared = {"task_clusters": ()}  # keys of the prompts, which differ
-    assert [(t.agent, t.action, t.reward, t.info | shared) for t in plain.turns] == [
-        (t.agent, t.action, t.reward, t.info | shared) for t in equipped.turns
+    assert [(t.agent, t.action, t.reward, {**t.info, **shared}) for t in plain.turns] == [
+        (t.agent, t.action, t.reward, {**t.info, **shared}) for t in equipped.turns
     ]
 
 
@@ -244,8 +243,8 @@ def test_calling_in_a_loop_earns_less_than_answering(price: float) -> None:
 
 
 def test_evaluations_count_calls() -> None:
-    team = dict.fromkeys(
-        ("debater_0", "debater_1", "debater_2"),
+    team: dict[str, Any] = dict.fromkeys(
+        seats_of("debate-v0"),
         ScriptedPolicy(lambda request: [CALL, "Call: none(1)", "x"][min(request.turn, 2)]),
     )
     arguments: dict[str, Any] = {"tools": {"debater_0": ["calculate"]}}
