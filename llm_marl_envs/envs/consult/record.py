@@ -1,0 +1,148 @@
+"""What a person knows, what a question asks of it, and what an answer says. Pure functions.
+
+Owns how texts are read. What follows from the facts is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from llm_marl_envs.core.parsing import answer_of, lines_of
+
+NOT_KNOWN = "Not known."
+MAX_VALUE_CHARS = 200
+INPUT = re.compile(r"\(\s*([0-9]{1,3})\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that can be asked for.
+
+    Attributes:
+        name: how an answer calls it; a question may, too.
+        values: what it can be, or what it is where nothing else is known of it.
+        words: what else names it in a question, in lower case.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the person knows.
+
+    Attributes:
+        facts: what can be asked for.
+        values: what each is.
+        told: places of the facts that the asker is told first.
+    """
+
+    facts: tuple[Fact, ...]
+    values: tuple[str, ...]
+    told: tuple[int, ...]
+
+    @cached_property
+    def complaint(self) -> dict[int, str]:
+        """Place -> value of what the asker is told first."""
+        return {place: self.values[place] for place in self.told}
+
+    def line(self, place: int) -> str:
+        """One fact as the scripted person says it."""
+        return said(self.facts[place], self.values[place])
+
+    def lines(self, places: Iterable[int] | None = None) -> str:
+        """Some facts, or all, one in a line."""
+        return "\n".join(map(self.line, range(len(self.facts)) if places is None else places))
+
+    def reply(self, question: str) -> str:
+        """What the scripted person says: the first fact that a question names, and no more."""
+        place = fact_asked(question, self.facts)
+        return NOT_KNOWN if place is None else self.line(place)
+
+
+def said(fact: Fact, value: str) -> str:
+    """A fact in the form of an answer."""
+    return f"{fact.name}: {value}"
+
+
+def question_of(text: str) -> str:
+    """The question in a text: its last line with a question mark, else its last line."""
+    lines = [line.strip() for line in lines_of(answer_of(text)) if line.strip()]
+    asking = [line for line in lines if "?" in line]
+    return (asking or lines or [""])[-1]
+
+
+def fact_asked(text: str, facts: tuple[Fact, ...]) -> int | None:
+    """The place of the fact that the question in a text names first; None where it names none."""
+    pattern, places = _names(facts)
+    found = pattern.search(INPUT.sub(r"(\1)", question_of(text).lower()))
+    return None if found is None else places[found[0]]
+
+
+def facts_told(text: str, facts: tuple[Fact, ...], asked: int | None = None) -> dict[int, str]:
+    """Place -> value of what an answer says.
+
+    Args:
+        text: model text.
+        facts: what can be said.
+        asked: the fact that was asked for, which an answer may leave unnamed ("yes").
+    """
+    shown = INPUT.sub(r"(\1)", answer_of(text).lower())
+    found: dict[int, str] = {}
+    for name, value in _statements(facts).findall(shown):
+        place = _names(facts)[1][name]
+        match = _value(facts[place], value)
+        if match is not None:
+            found.setdefault(place, match)
+    if asked is not None and asked not in found:
+        values = [one for one in facts[asked].values if _occurs(one.lower(), shown)]
+        if len(values) == 1:
+            found[asked] = values[0]
+    return found
+
+
+def true_facts(told: Mapping[int, str], record: Record) -> dict[int, str]:
+    """Those of the facts that are as the record has them."""
+    return {place: value for place, value in told.items() if record.values[place] == value}
+
+
+def names_one_of(text: str, names: Iterable[str]) -> bool:
+    """Whether a text says one of some names, as a word."""
+    shown = answer_of(text).lower()
+    return any(_occurs(name.lower(), shown) for name in names)
+
+
+def _occurs(word: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
+def _value(fact: Fact, text: str) -> str | None:
+    """The value with which a text begins; the longest where one begins with another."""
+    begun = [one for one in fact.values if re.match(rf"{re.escape(one.lower())}(?!\w)", text)]
+    return max(begun, key=len, default=None)
+
+
+@lru_cache(maxsize=256)
+def _names(facts: tuple[Fact, ...]) -> tuple[re.Pattern[str], dict[str, int]]:
+    places: dict[str, int] = {}
+    for place, fact in enumerate(facts):
+        for word in (fact.name.lower(), *fact.words):
+            places.setdefault(word, place)
+    return re.compile(rf"(?<!\w)(?:{_any_of(places)})(?!\w)"), places
+
+
+@lru_cache(maxsize=256)
+def _statements(facts: tuple[Fact, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?<!\w)({_any_of(_names(facts)[1])})[^\S\n]*:[^\S\n]*(?=(.{{0,{MAX_VALUE_CHARS}}}))"
+    )
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """An expression for any of some words, longer ones first."""
+    return "|".join(re.escape(word) for word in sorted(words, key=lambda one: (-len(one), one)))
