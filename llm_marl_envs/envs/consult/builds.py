@@ -153,7 +153,7 @@ class Build:
         """What a question is expected to tell about the function, in bits."""
         functions = self.possible(known)
         sizes = Counter(answers(one)[place] for one in functions).values()
-        return -sum(n / len(functions) * log2(n / len(functions)) for n in sizes)
+        return sum(n / len(functions) * log2(len(functions) / n) for n in sizes)
 
 
 def build_of(task: Task) -> Build:

@@ -94,8 +94,8 @@ Asking pays nothing as such. With `reward="paper"` the term `paper` is what Doct
   text names a fact, or is an answer that can be right.
 - `questions`, of them `repeated` (the fact was asked for or told before, in whatever words) and
   `unreadable` (no fact was named).
-- `information`: what its last question was expected to tell, in bits; `bits`: the sum. `chance`: of
-  the right answer, by all true facts that it was told. Generated tasks have these.
+- At the end, of generated tasks: `information`, what each question was expected to tell, in bits;
+  `chance`, of the right answer, by all true facts that it was told.
 
 and of the person, from its first answer on: `told` (true facts that its last text states),
 `unasked` (of them not asked for), `untrue` (facts that are not so), `names_class` (it says one of
@@ -164,6 +164,8 @@ from llm_marl_envs.envs.consult.subjects import Subject, generated, plan_of, sub
 from llm_marl_envs.sandbox import Sandbox, default_sandbox
 
 MAX_ACTION_CHARS = 4096
+UNREADABLE = ("load_error", "no_entry_point")
+"""How the sandbox calls a text that is no program for the function."""
 ASK = (
     "You are {asker}. {person} alone knows the facts. A question is one line that names a fact"
     "{names}. You have {turns} turns for {asked} and your answer; each turn without an answer "
@@ -221,6 +223,7 @@ class ConsultEnv(TextAECEnv):
         self.seated, self.info_mode = options.person == "seat", options.info
         self.blocking = self.kind == "build"
         self.sandbox: Sandbox | None = None
+        self._read: tuple[Task, Subject] | None = None
         super().__init__(
             agents=(ASKER, PERSON) if self.seated else (ASKER,),
             source=_opened(options.tasks, options.split, self.kind),
@@ -234,7 +237,7 @@ class ConsultEnv(TextAECEnv):
     # -- texts ------------------------------------------------------------------------------------
     def brief(self, task: Task, agent: str) -> str:
         """The role; what facts mean, or the record; the complaint."""
-        subject = subject_of(task)
+        subject = self._subject(task)
         seats = {"asker": ASKER, "person": PERSON, "price": self.price}
         record = subject.record
         if agent == PERSON:
@@ -257,15 +260,22 @@ class ConsultEnv(TextAECEnv):
             lines.append(quoted(PERSON, record.lines(record.told)))
         return "\n".join(lines)
 
+    def _subject(self, task: Task) -> Subject:
+        """What a task is about; the newest one is kept, for each seat is told of it."""
+        if self._read is None or self._read[0] is not task:
+            self._read = task, subject_of(task)
+        return self._read[1]
+
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
         """Nothing was asked."""
-        self.subject: Subject = subject_of(self.task)
+        self.subject = self._subject(self.task)
         record = self.subject.record
         self._known = dict(record.complaint if self.divided else enumerate(record.values))
         self._named = set(self._known)  # facts that were told or asked for
         self._place: int | None = None  # of the fact that was asked for last
-        self._asker: dict[str, Any] = {"questions": 0, "repeated": 0, "unreadable": 0, "bits": 0.0}
+        self._before: list[tuple[int | None, dict[int, str]]] = []  # asked for, and known then
+        self._asker: dict[str, Any] = {"questions": 0, "repeated": 0, "unreadable": 0}
         self._person: dict[str, Any] = {}
 
     def play_one(self, agent: str, action: str) -> Outcome:
@@ -294,12 +304,11 @@ class ConsultEnv(TextAECEnv):
             sandbox = default_sandbox() if self.sandbox is None else self.sandbox
             entry, tests = subject.entry_point, subject.tests
             verdict = sandbox.check(answer, entry_point=entry, tests=tests)
-            self._asker["readable"] = verdict.total > 0
+            self._asker["readable"] = verdict.status not in UNREADABLE
             right = verdict.ok
         terms = {"right": float(right)}
         if self.paper:
             terms = {"paper": paper.SCALE * paper.likeness(answer, subject.solution)}
-        self._asker["information"] = 0.0
         return self._outcome(terms, ended=True, success=right)
 
     def _ask(self, action: str) -> Outcome:
@@ -327,18 +336,26 @@ class ConsultEnv(TextAECEnv):
         return self._outcome(terms, {ASKER: self._shown(reply)})
 
     def _note(self, place: int | None, repeated: bool) -> None:
-        """Count a question, and what it could tell."""
-        counts, chances = self._asker, self.subject.chances
+        """Count a question."""
+        counts = self._asker
         counts["questions"] += 1
         counts["repeated"] += repeated
         counts["unreadable"] += place is None
-        counts |= {"readable": place is not None, "answer": None, "information": 0.0}
-        if place is None:
-            return
-        self._named.add(place)
-        if chances is not None:
-            counts["information"] = chances.information(self._known, place)
-            counts["bits"] += counts["information"]
+        counts |= {"readable": place is not None, "answer": None}
+        self._before.append((place, dict(self._known)))
+        if place is not None:
+            self._named.add(place)
+
+    def _learned(self) -> dict[str, Any]:
+        """What the questions of an episode could tell, and what is known in the end."""
+        chances = self.subject.chances
+        if chances is None:
+            return {}
+        bits = [
+            0.0 if place is None else chances.information(known, place)
+            for place, known in self._before
+        ]
+        return {"information": bits, "chance": chances.chance(self._known)}
 
     def _hear(self, action: str) -> Outcome:
         """Measure what the person says, and show it to the asker."""
@@ -354,6 +371,7 @@ class ConsultEnv(TextAECEnv):
             "readable": bool(stated) or says_no,
         }
         self._known |= true
+        self._named |= true.keys()
         heard = self.pass_on(PERSON, action, [ASKER])
         return self._outcome({}, {ASKER: self._shown(heard[ASKER])})
 
@@ -371,10 +389,9 @@ class ConsultEnv(TextAECEnv):
         ended: bool = False,
         success: bool = False,
     ) -> Outcome:
-        chances = self.subject.chances
-        if chances is not None:
-            self._asker["chance"] = chances.chance(self._known)
-        facts = {ASKER: dict(self._asker), PERSON: dict(self._person)}
+        if ended:
+            self._asker |= self._learned()
+        facts = {ASKER: self._asker, PERSON: self._person}
         return Outcome(
             reward_terms=dict.fromkeys(self.possible_agents, terms),
             feedback=feedback or {},

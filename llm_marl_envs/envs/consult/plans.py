@@ -232,7 +232,7 @@ class FamilyPlan:
         if key not in self._known:
             divided = self._questions(functions)
             asked = [self._asked(functions, blocks, left) for _, blocks in divided]
-            self._known[key] = max(1.0, *asked)
+            self._known[key] = max([1.0, *asked])
         return self._known[key]
 
     def _asked(

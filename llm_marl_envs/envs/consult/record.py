@@ -31,6 +31,10 @@ class Fact:
     values: tuple[str, ...]
     words: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        """Of the name alone: facts are keys at every step, and have many values."""
+        return hash(self.name)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -90,7 +94,8 @@ def facts_told(text: str, facts: tuple[Fact, ...], asked: int | None = None) -> 
     Args:
         text: model text.
         facts: what can be said.
-        asked: the fact that was asked for, which an answer may leave unnamed ("yes").
+        asked: the fact that was asked for. An answer may leave it unnamed: it begins with a value
+            ("Yes, it does."), or holds exactly one.
     """
     shown = INPUT.sub(r"(\1)", answer_of(text).lower())
     found: dict[int, str] = {}
@@ -100,7 +105,8 @@ def facts_told(text: str, facts: tuple[Fact, ...], asked: int | None = None) -> 
         if match is not None:
             found.setdefault(place, match)
     if asked is not None and asked not in found:
-        values = [one for one in facts[asked].values if _occurs(one.lower(), shown)]
+        begun = _value(facts[asked], shown.strip())
+        values = [begun] if begun else _values_in(facts[asked], shown)
         if len(values) == 1:
             found[asked] = values[0]
     return found
@@ -111,20 +117,27 @@ def true_facts(told: Mapping[int, str], record: Record) -> dict[int, str]:
     return {place: value for place, value in told.items() if record.values[place] == value}
 
 
-def names_one_of(text: str, names: Iterable[str]) -> bool:
+def names_one_of(text: str, names: tuple[str, ...]) -> bool:
     """Whether a text says one of some names, as a word."""
-    shown = answer_of(text).lower()
-    return any(_occurs(name.lower(), shown) for name in names)
-
-
-def _occurs(word: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+    return bool(names) and _any_word(names).search(answer_of(text).lower()) is not None
 
 
 def _value(fact: Fact, text: str) -> str | None:
     """The value with which a text begins; the longest where one begins with another."""
-    begun = [one for one in fact.values if re.match(rf"{re.escape(one.lower())}(?!\w)", text)]
-    return max(begun, key=len, default=None)
+    begun = [one for one in fact.values if text.startswith(one.lower())]
+    whole = [one for one in begun if not text[len(one) : len(one) + 1].isalnum()]
+    return max(whole, key=len, default=None)
+
+
+def _values_in(fact: Fact, text: str) -> list[str]:
+    """The values that a text holds, each once."""
+    found = set(_any_word(fact.values).findall(text))
+    return [one for one in fact.values if one.lower() in found]
+
+
+@lru_cache(maxsize=1024)
+def _any_word(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{_any_of(word.lower() for word in words)})(?!\w)")
 
 
 @lru_cache(maxsize=256)
@@ -133,7 +146,7 @@ def _names(facts: tuple[Fact, ...]) -> tuple[re.Pattern[str], dict[str, int]]:
     for place, fact in enumerate(facts):
         for word in (fact.name.lower(), *fact.words):
             places.setdefault(word, place)
-    return re.compile(rf"(?<!\w)(?:{_any_of(places)})(?!\w)"), places
+    return _any_word(tuple(places)), places
 
 
 @lru_cache(maxsize=256)
