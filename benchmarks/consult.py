@@ -115,7 +115,7 @@ def print_bounds(tasks: int) -> None:
             every = [script.source[index] for index in range(min(tasks, len(script.source)))]
             bounds = [script.bounds(task) for task in every]
             names = ("random", "solo", "team")
-            numbers = [mean(getattr(one, name) for one in bounds) for name in names]
+            numbers = [mean(getattr(each, name) for each in bounds) for name in names]
             numbers.append(mean(seat.bounds(task).team for task in every))
             row = " | ".join(f"{number:.3f}" for number in numbers)
             print(f"| {kind} | {split} | {len(script.source)} | {row} |")
@@ -128,7 +128,7 @@ def print_askers(tasks: int) -> None:
         for name, choose in ASKERS.items():
             episodes = played(kind, choose, tasks)
             last = [episode.turns[-1].info for episode in episodes]
-            bits = [one for info in last for one in info["information"]]
+            bits = [value for info in last for value in info["information"]]
             print(
                 f"| {kind} | {name} | {mean(e.undiscounted_return(ASKER) for e in episodes):.3f} "
                 f"| {mean(bool(e.success) for e in episodes):.3f} "

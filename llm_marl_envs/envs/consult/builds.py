@@ -71,7 +71,7 @@ def values_in(split: str) -> tuple[tuple[Any, ...], ...]:
 def family(split: str) -> tuple[Function, ...]:
     """The functions of a split, in a fixed order."""
     every = product(*values_in(split))
-    return tuple(one for one in every if split == "ood" or split_of_function(one) == split)
+    return tuple(f for f in every if split == "ood" or split_of_function(f) == split)
 
 
 def split_of_function(function: Function) -> str:
@@ -109,8 +109,8 @@ class BuildSource(IndexedSource):
 
     def make(self, index: int, task_id: str) -> Task:
         """As `IndexedSource.make`."""
-        function, told = self._order[index]
-        data = {"kind": "build", "function": list(function), "told": [told]}
+        function, detail = self._order[index]
+        data = {"kind": "build", "function": list(function), "complaint": [detail]}
         return Task(task_id, self.split, data)
 
 
@@ -135,15 +135,14 @@ class Build:
     def possible(self, known: Mapping[int, str]) -> list[Function]:
         """The functions of the split that agree with facts (place -> value), in order."""
         return [
-            one
-            for one in family(self.split)
-            if all(answers(one)[place] == value for place, value in known.items())
+            function
+            for function in family(self.split)
+            if all(answers(function)[place] == value for place, value in known.items())
         ]
 
     def guess(self, known: Mapping[int, str]) -> str:
         """A program for the first function that agrees with facts, or with the complaint alone."""
-        told = self.record.complaint
-        return program((self.possible(known) or self.possible(told))[0])
+        return program((self.possible(known) or self.possible(self.record.opening))[0])
 
     def chance(self, known: Mapping[int, str]) -> float:
         """The chance of the function, given facts."""
@@ -152,7 +151,7 @@ class Build:
     def information(self, known: Mapping[int, str], place: int) -> float:
         """What a question is expected to tell about the function, in bits."""
         functions = self.possible(known)
-        sizes = Counter(answers(one)[place] for one in functions).values()
+        sizes = Counter(answers(function)[place] for function in functions).values()
         return sum(n / len(functions) * log2(len(functions) / n) for n in sizes)
 
 
@@ -160,7 +159,7 @@ def build_of(task: Task) -> Build:
     """The function behind a generated task."""
     fee, rate, free, bulk = task.data["function"]
     function = (fee, rate, free, bulk)
-    record = Record(facts(task.split), answers(function), tuple(task.data["told"]))
+    record = Record(facts(task.split), answers(function), tuple(task.data["complaint"]))
     return Build(record, function, task.split)
 
 
@@ -188,11 +187,11 @@ fee: {fee}. rate: {rate}. free: {free}.
 bulk: {bulk}."""
 
 
-def told_family(task: Task) -> str:
+def family_text(task: Task) -> str:
     """What the asker is told of the family."""
     *numbers, bulk = values_in(task.split)
     words = {name: _either(values) for name, values in zip(DETAILS, numbers, strict=False)}
-    words["bulk"] = _either([f"{one} ({BULK[one]})" for one in bulk])
+    words["bulk"] = _either([f"{value} ({BULK[value]})" for value in bulk])
     return STATEMENT.format(low=INPUTS[0], high=INPUTS[-1], many=MANY, **words)
 
 

@@ -21,7 +21,7 @@ from llm_marl_envs.envs.consult.record import Fact, Record
 from llm_marl_envs.envs.consult.vocabulary import DOMAINS, MACHINE, PLANT, Domain
 
 SIZES = {"train": 20_000, "val": 500, "test": 1_000, "ood": 1_000}
-FACTS, CLASSES, TOLD, WEIGHTS = (8, 12), (6, 16), (1, 2), (1, 4)
+FACTS, CLASSES, COMPLAINT, WEIGHTS = (8, 12), (6, 16), (1, 2), (1, 4)
 """Fewest and most of each in a generated case; a weight is of one class."""
 LEVELS = {"usually": 9, "sometimes": 5, "seldom": 1}
 """Word -> in how many of ten machines with this fault a sign is there."""
@@ -32,6 +32,8 @@ OF_TEN, NAMED, OTHER = 10, 8, 1
 
 class CaseSource(IndexedSource):
     """Cases of one split; none is a case of another with the same table."""
+
+    endless = True
 
     def __len__(self) -> int:
         return SIZES[self.split]
@@ -92,8 +94,8 @@ def draw_record(rng: random.Random, table: Mapping[str, Any]) -> dict[str, Any]:
     for named, fact in zip(table["kinds"][at], DOMAINS[table["thing"]].kinds, strict=True):
         weights = [NAMED if place == named else OTHER for place in range(len(fact.values))]
         values += rng.choices(fact.values, weights)
-    told = sorted(rng.sample(range(len(values)), rng.randint(*TOLD)))
-    return {"answer": table["classes"][at], "values": values, "told": told}
+    complaint = sorted(rng.sample(range(len(values)), rng.randint(*COMPLAINT)))
+    return {"answer": table["classes"][at], "values": values, "complaint": complaint}
 
 
 def _drawn(rng: random.Random, of_ten: int) -> str:
@@ -110,7 +112,7 @@ def facts_of(data: Mapping[str, Any]) -> tuple[Fact, ...]:
 def case_of(task: Task) -> Case:
     """The case behind a generated task."""
     data = task.data
-    record = Record(facts_of(data), tuple(data["values"]), tuple(data["told"]))
+    record = Record(facts_of(data), tuple(data["values"]), tuple(data["complaint"]))
     total = sum(data["weights"])
     return Case(
         record=record,
@@ -141,7 +143,7 @@ TABLE = (
 )
 
 
-def told_table(data: Mapping[str, Any]) -> str:
+def table_text(data: Mapping[str, Any]) -> str:
     """What the asker is told of the chances."""
     domain = DOMAINS[data["thing"]]
     classes = data["classes"]
@@ -164,7 +166,7 @@ def told_table(data: Mapping[str, Any]) -> str:
 def _row(domain: Domain, facts: Sequence[str], signs: Sequence[str], kinds: Sequence[int]) -> str:
     parts = []
     for level in ("usually", "sometimes"):
-        names = [name for name, one in zip(facts, signs, strict=True) if one == level]
+        names = [name for name, own in zip(facts, signs, strict=True) if own == level]
         if names:
             parts.append(f"{level} {', '.join(names)}")
     kind = zip(domain.kinds, kinds, strict=True)

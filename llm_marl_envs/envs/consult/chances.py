@@ -36,7 +36,7 @@ class Case:
             for chance, row in zip(self.prior, self.likelihood, strict=True)
         ]
         total = sum(joint)
-        return {name: one / total for name, one in zip(self.classes, joint, strict=True)}
+        return {name: share / total for name, share in zip(self.classes, joint, strict=True)}
 
     def guess(self, known: Mapping[int, str]) -> str:
         """The class to name, given facts; the first of several."""
@@ -56,9 +56,9 @@ class Case:
         for value in range(len(self.record.facts[place].values)):
             joint = [c * row[place][value] for c, row in zip(chances, self.likelihood, strict=True)]
             total = sum(joint)
-            bits -= total * _entropy([one / total for one in joint])
+            bits -= total * _entropy([share / total for share in joint])
         return max(bits, 0.0)
 
 
 def _entropy(chances: Sequence[float]) -> float:
-    return -sum(one * log2(one) for one in chances if one > 0)
+    return -sum(share * log2(share) for share in chances if share > 0)

@@ -97,7 +97,7 @@ Asking pays nothing as such. With `reward="paper"` the term `paper` is what Doct
 - At the end, of generated tasks: `information`, what each question was expected to tell, in bits;
   `chance`, of the right answer, by all true facts that it was told.
 
-and of the person, from its first answer on: `told` (true facts that its last text states),
+and of the person, from its first answer on: `stated` (true facts that its last text states),
 `unasked` (of them not asked for), `untrue` (facts that are not so), `names_class` (it says one of
 the classes), `readable` (it states a fact, or says that it does not know).
 
@@ -126,9 +126,9 @@ A build is a function of a family of 256, told with one of its details. A split 
 own, and `ood` a family of its own. Texts and tasks were made for this library and share its
 licence.
 
-Rows have `prompt`, `facts` (a map of names and values), perhaps `told`, and `classes` and `answer`,
-or `entry_point`, `tests` and `solution`. This is the form of MTMedDialog and of ColBench's backend
-tasks, whose rows have licences of their own and are not here.
+Rows have `prompt`, `facts` (a map of names and values), perhaps `complaint` (a list of names), and
+`classes` and `answer`, or `entry_point`, `tests` and `solution`. This is the form of MTMedDialog
+and of ColBench's backend tasks, whose rows have licences of their own and are not here.
 
 **Not comparable with published numbers.** Those hold for their authors' prompts, persons and data.
 
@@ -155,9 +155,9 @@ from llm_marl_envs.envs.consult.builds import FAMILIES
 from llm_marl_envs.envs.consult.experts import ASKER, PERSON, ConsultExperts
 from llm_marl_envs.envs.consult.record import (
     NOT_KNOWN,
-    fact_asked,
-    facts_told,
+    asked_fact,
     names_one_of,
+    stated_facts,
     true_facts,
 )
 from llm_marl_envs.envs.consult.subjects import Subject, generated, plan_of, subject_of, task_of_row
@@ -178,7 +178,7 @@ ANSWER = {
 ALL_FACTS = "You know what {person} knows:\n{facts}"
 TELL = (
     "You are {person}. {statement} What you know:\n{facts}\n{asker} must find the answer for both. "
-    "Each question costs both {price:g}. {asker} was told: {told}."
+    "Each question costs both {price:g}. {asker} was told: {complaint}."
 )
 TURN = "Turn {turn} of {turns}."
 LAST = "Turn {turn} of {turns}: answer now."
@@ -223,7 +223,7 @@ class ConsultEnv(TextAECEnv):
         self.seated, self.info_mode = options.person == "seat", options.info
         self.blocking = self.kind == "build"
         self.sandbox: Sandbox | None = None
-        self._read: tuple[Task, Subject] | None = None
+        self._newest: tuple[Task, Subject] | None = None
         super().__init__(
             agents=(ASKER, PERSON) if self.seated else (ASKER,),
             source=_opened(options.tasks, options.split, self.kind),
@@ -241,37 +241,39 @@ class ConsultEnv(TextAECEnv):
         seats = {"asker": ASKER, "person": PERSON, "price": self.price}
         record = subject.record
         if agent == PERSON:
-            told = "; ".join(map(record.line, record.told)) or "nothing"
-            return TELL.format(statement=subject.person, facts=record.lines(), told=told, **seats)
+            complaint = "; ".join(map(record.line, record.complaint)) or "nothing"
+            return TELL.format(
+                statement=subject.person, facts=record.lines(), complaint=complaint, **seats
+            )
         names = ""
         if subject.chances is not None:
             listed = [fact.name for fact in record.facts if "(" not in fact.name]
-            listed += ["f(7)"] * (self.kind == "build")
+            listed += ["f(7)"] * (subject.kind == "build")
             names = f": {', '.join(listed)}"
         asked = f"{self.max_turns - 1} question{'s' * (self.max_turns != 2)}"
         lines = [
             subject.statement,
             ASK.format(names=names, turns=self.max_turns, asked=asked, **seats),
-            ANSWER[self.kind].format(entry_point=subject.entry_point),
+            ANSWER[subject.kind].format(entry_point=subject.entry_point),
         ]
         if not self.divided:
             lines.append(ALL_FACTS.format(facts=record.lines(), **seats))
-        elif record.told:
-            lines.append(quoted(PERSON, record.lines(record.told)))
+        elif record.complaint:
+            lines.append(quoted(PERSON, record.lines(record.complaint)))
         return "\n".join(lines)
 
     def _subject(self, task: Task) -> Subject:
         """What a task is about; the newest one is kept, for each seat is told of it."""
-        if self._read is None or self._read[0] is not task:
-            self._read = task, subject_of(task)
-        return self._read[1]
+        if self._newest is None or self._newest[0] is not task:
+            self._newest = task, subject_of(task)
+        return self._newest[1]
 
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
         """Nothing was asked."""
         self.subject = self._subject(self.task)
         record = self.subject.record
-        self._known = dict(record.complaint if self.divided else enumerate(record.values))
+        self._known = dict(record.opening if self.divided else enumerate(record.values))
         self._named = set(self._known)  # facts that were told or asked for
         self._place: int | None = None  # of the fact that was asked for last
         self._before: list[tuple[int | None, dict[int, str]]] = []  # asked for, and known then
@@ -297,7 +299,7 @@ class ConsultEnv(TextAECEnv):
         """Pay an answer; the episode ends."""
         subject = self.subject
         if subject.kind == "case":
-            named = [one for one in subject.classes if same_answer(one, answer)]
+            named = [name for name in subject.classes if same_answer(name, answer)]
             self._asker |= {"answer": named[0] if named else None, "readable": bool(named)}
             right = bool(named) and same_answer(named[0], subject.solution)
         else:
@@ -314,7 +316,7 @@ class ConsultEnv(TextAECEnv):
     def _ask(self, action: str) -> Outcome:
         """Charge a question, and pass it on or answer it; after the last turn the episode ends."""
         last = self._taken[ASKER] >= self.max_turns
-        self._place = place = fact_asked(action, self.subject.record.facts)
+        self._place = place = asked_fact(action, self.subject.record.facts)
         repeated = place in self._named
         terms = {"asked": -self.price}
         if self.paper:
@@ -360,12 +362,12 @@ class ConsultEnv(TextAECEnv):
     def _hear(self, action: str) -> Outcome:
         """Measure what the person says, and show it to the asker."""
         subject = self.subject
-        stated = facts_told(action, subject.record.facts, self._place)
+        stated = stated_facts(action, subject.record.facts, self._place)
         true = true_facts(stated, subject.record)
         says_no = NOT_KNOWN.rstrip(".").lower() in action.lower()
         self._person = {
-            "told": len(true),
-            "unasked": len(true.keys() - {self._place} - subject.record.complaint.keys()),
+            "stated": len(true),
+            "unasked": len(true.keys() - {self._place} - subject.record.opening.keys()),
             "untrue": len(stated) - len(true),
             "names_class": names_one_of(action, subject.classes),
             "readable": bool(stated) or says_no,
@@ -397,7 +399,9 @@ class ConsultEnv(TextAECEnv):
             feedback=feedback or {},
             ended=ended,
             success=success,
-            facts={agent: {**facts[agent], "kind": self.kind} for agent in self.possible_agents},
+            facts={
+                agent: {**facts[agent], "kind": self.subject.kind} for agent in self.possible_agents
+            },
         )
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
@@ -428,7 +432,7 @@ class ConsultEnv(TextAECEnv):
                 f"bounds are known for generated tasks and reward='right', not for task {task.id!r}"
                 f"{' under reward=paper' if self.paper else ', a row'}"
             )
-        plan = plan_of(subject.chances, subject.record.complaint, questions, self.price)
+        plan = plan_of(subject.chances, subject.record.opening, questions, self.price)
         every = len(subject.classes) or len(FAMILIES[""][0]) ** len(FAMILIES[""])
         if not self.divided:
             return Bounds(random=1 / every, solo=plan.knowing_all(), team=plan.knowing_all())
@@ -443,6 +447,6 @@ def _opened(tasks: Tasks, split: str, kind: str) -> TaskSource:
     return open_tasks(
         tasks,
         split=split,
-        procedural=lambda one: generated(kind, one),
+        procedural=lambda name: generated(kind, name),
         from_row=lambda row: task_of_row(row, kind),
     )

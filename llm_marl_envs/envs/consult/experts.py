@@ -16,7 +16,7 @@ from llm_marl_envs.core.texts import statements_in
 from llm_marl_envs.envs.consult.builds import Build
 from llm_marl_envs.envs.consult.chances import Case
 from llm_marl_envs.envs.consult.plans import CasePlan, FamilyPlan
-from llm_marl_envs.envs.consult.record import NOT_KNOWN, Fact, Record, fact_asked, facts_told
+from llm_marl_envs.envs.consult.record import NOT_KNOWN, Fact, Record, asked_fact, stated_facts
 from llm_marl_envs.envs.consult.subjects import Subject, plan_of, subject_of
 
 ASKER, PERSON = "asker_0", "person_0"
@@ -66,12 +66,12 @@ class ConsultExperts(ListeningExperts):
         """Whether an action asks for or tells everything, or one fact; None for other actions."""
         facts = subject_of(task).record.facts
         if agent == PERSON:
-            told = len(facts_told(action, facts))
-            several = ALL if told > 1 else ASKED
-            return several if told or action.strip() == NOT_KNOWN else None
+            count = len(stated_facts(action, facts))
+            several = ALL if count > 1 else ASKED
+            return several if count or action.strip() == NOT_KNOWN else None
         if action.strip() == TELL_ALL:
             return ALL
-        return ASKED if fact_asked(action, facts) is not None else None
+        return ASKED if asked_fact(action, facts) is not None else None
 
 
 def _plan(
@@ -96,13 +96,13 @@ def answered(subject: Subject, answer: str) -> str:
 
 def heard(record: Record, messages: Sequence[Message]) -> dict[int, str]:
     """Place -> value of all that the asker was told, the complaint first."""
-    known, asked = dict(record.complaint), None
+    known, asked = dict(record.opening), None
     for message in messages:
         if message.role == "assistant":
-            asked = fact_asked(message.content, record.facts)
+            asked = asked_fact(message.content, record.facts)
             continue
         for text in statements_in([message]).get(PERSON, ()):
-            for place, value in facts_told(text, record.facts, asked).items():
+            for place, value in stated_facts(text, record.facts, asked).items():
                 known.setdefault(place, value)
     return known
 

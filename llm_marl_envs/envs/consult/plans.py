@@ -18,6 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ class CasePlan:
 
     Args:
         case: the case.
-        told: place -> value of what is known.
+        known: place -> value.
         questions: how many may be asked, >= 0.
         price: of each.
 
@@ -65,15 +66,15 @@ class CasePlan:
         ValueError: too many facts or states.
     """
 
-    def __init__(self, case: Case, told: Mapping[int, str], questions: int, price: float) -> None:
+    def __init__(self, case: Case, known: Mapping[int, str], questions: int, price: float) -> None:
         facts = case.record.facts
-        self.places = [place for place in range(len(facts)) if place not in told]
+        self.places = [place for place in range(len(facts)) if place not in known]
         sizes = tuple(len(facts[place].values) for place in self.places)
         depth = min(questions, len(sizes))
         refuse_large(len(facts), sizes, depth)
-        known = [(place, facts[place].values.index(value)) for place, value in told.items()]
+        at = [(place, facts[place].values.index(value)) for place, value in known.items()]
         rows = zip(case.prior, case.likelihood, strict=True)
-        first = [chance * prod(row[place][value] for place, value in known) for chance, row in rows]
+        first = [chance * prod(row[place][value] for place, value in at) for chance, row in rows]
         self.first = np.array(first)  # (C,) joint chance of each class
         self.columns = [np.array([row[place] for row in case.likelihood]) for place in self.places]
         self.asked = np.full(len(sizes), -np.inf)  # value of asking for each fact first
@@ -129,7 +130,7 @@ def refuse_large(n_facts: int, sizes: Sequence[int], depth: int) -> None:
     """
     counts = [1] + [0] * depth  # by how many facts were asked for
     for size in sizes:
-        counts = [one + size * before for one, before in zip(counts, [0, *counts], strict=False)]
+        counts = [n + size * fewer for n, fewer in zip(counts, [0, *counts], strict=False)]
     if n_facts > MAX_FACTS or sum(counts) > MAX_STATES:
         raise ValueError(
             f"bounds are known for at most {MAX_FACTS} facts and {MAX_STATES} states, not for "
@@ -153,7 +154,7 @@ def tree(sizes: tuple[int, ...], depth: int) -> tuple[Level, ...]:
                 parts.append((codes, axis * same, parents, (starts[axis] + value) * same))
         codes, *rest = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(codes)
-        levels.append(Level(codes[order], *(one[order].astype(np.int32) for one in rest)))
+        levels.append(Level(codes[order], *(column[order].astype(np.int32) for column in rest)))
     return tuple(levels)
 
 
@@ -164,16 +165,16 @@ def following(sizes: tuple[int, ...], depth: int, number: int) -> Places:
     Places in the level after, S' for values that a fact has not, S' + 1 where it is known.
     """
     level, after = tree(sizes, depth)[number : number + 2]
-    found = np.full((len(level.codes), len(sizes), max(sizes)), len(after.codes), np.int32)
+    places = np.full((len(level.codes), len(sizes), max(sizes)), len(after.codes), np.int32)
     stride = 1
     for axis, size in enumerate(sizes):
         known = level.codes // stride % (size + 1) > 0
         for value in range(size):
             codes = level.codes + (value + 1) * stride
-            found[:, axis, value] = np.searchsorted(after.codes, codes)
-        found[known, axis] = len(after.codes) + 1
+            places[:, axis, value] = np.searchsorted(after.codes, codes)
+        places[known, axis] = len(after.codes) + 1
         stride *= size + 1
-    return found
+    return places
 
 
 class FamilyPlan:
@@ -181,15 +182,15 @@ class FamilyPlan:
 
     Args:
         answers: function -> answer to each question; equal ones for no two functions.
-        told: place -> answer of what is known.
+        known: place -> answer.
         questions: how many may be asked, >= 0.
         price: of each.
     """
 
     def __init__(
         self,
-        answers: Mapping[Function, Sequence[str]],
-        told: Mapping[int, str],
+        answers: Mapping[Any, Sequence[str]],
+        known: Mapping[int, str],
         questions: int,
         price: float,
     ) -> None:
@@ -197,9 +198,9 @@ class FamilyPlan:
         self.first = frozenset(
             function
             for function, its in answers.items()
-            if all(its[place] == value for place, value in told.items())
+            if all(its[place] == value for place, value in known.items())
         )
-        self._known: dict[tuple[frozenset[Function], int], float] = {}
+        self._values: dict[tuple[frozenset[Function], int], float] = {}
 
     def value(self) -> float:
         """Expected return of the best asker."""
@@ -229,26 +230,26 @@ class FamilyPlan:
         if len(functions) == 1 or not left:
             return 1.0
         key = (functions, left)
-        if key not in self._known:
+        if key not in self._values:
             divided = self._questions(functions)
             asked = [self._asked(functions, blocks, left) for _, blocks in divided]
-            self._known[key] = max([1.0, *asked])
-        return self._known[key]
+            self._values[key] = max([1.0, *asked])
+        return self._values[key]
 
     def _asked(
         self, functions: frozenset[Function], blocks: list[frozenset[Function]], left: int
     ) -> float:
-        return sum(self._value(one, left - 1) for one in blocks) - self.price * len(functions)
+        return sum(self._value(block, left - 1) for block in blocks) - self.price * len(functions)
 
     def _questions(
         self, functions: frozenset[Function]
     ) -> list[tuple[int, list[frozenset[Function]]]]:
         """Questions that divide a state, and into what; of two that divide it alike the first."""
-        found: dict[frozenset[frozenset[Function]], int] = {}
+        divisions: dict[frozenset[frozenset[Function]], int] = {}
         for place in range(len(next(iter(self.answers.values())))):
             blocks: dict[str, list[Function]] = {}
-            for one in functions:
-                blocks.setdefault(self.answers[one][place], []).append(one)
+            for function in functions:
+                blocks.setdefault(self.answers[function][place], []).append(function)
             if len(blocks) > 1:
-                found.setdefault(frozenset(map(frozenset, blocks.values())), place)
-        return [(place, [*blocks]) for blocks, place in found.items()]
+                divisions.setdefault(frozenset(map(frozenset, blocks.values())), place)
+        return [(place, [*blocks]) for blocks, place in divisions.items()]

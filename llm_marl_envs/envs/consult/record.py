@@ -43,17 +43,17 @@ class Record:
     Attributes:
         facts: what can be asked for.
         values: what each is.
-        told: places of the facts that the asker is told first.
+        complaint: places of the facts that the asker is told first.
     """
 
     facts: tuple[Fact, ...]
     values: tuple[str, ...]
-    told: tuple[int, ...]
+    complaint: tuple[int, ...]
 
     @cached_property
-    def complaint(self) -> dict[int, str]:
+    def opening(self) -> dict[int, str]:
         """Place -> value of what the asker is told first."""
-        return {place: self.values[place] for place in self.told}
+        return {place: self.values[place] for place in self.complaint}
 
     def line(self, place: int) -> str:
         """One fact as the scripted person says it."""
@@ -65,7 +65,7 @@ class Record:
 
     def reply(self, question: str) -> str:
         """What the scripted person says: the first fact that a question names, and no more."""
-        place = fact_asked(question, self.facts)
+        place = asked_fact(question, self.facts)
         return NOT_KNOWN if place is None else self.line(place)
 
 
@@ -81,14 +81,14 @@ def question_of(text: str) -> str:
     return (asking or lines or [""])[-1]
 
 
-def fact_asked(text: str, facts: tuple[Fact, ...]) -> int | None:
+def asked_fact(text: str, facts: tuple[Fact, ...]) -> int | None:
     """The place of the fact that the question in a text names first; None where it names none."""
     pattern, places = _names(facts)
-    found = pattern.search(INPUT.sub(r"(\1)", question_of(text).lower()))
-    return None if found is None else places[found[0]]
+    match = pattern.search(INPUT.sub(r"(\1)", question_of(text).lower()))
+    return None if match is None else places[match[0]]
 
 
-def facts_told(text: str, facts: tuple[Fact, ...], asked: int | None = None) -> dict[int, str]:
+def stated_facts(text: str, facts: tuple[Fact, ...], asked: int | None = None) -> dict[int, str]:
     """Place -> value of what an answer says.
 
     Args:
@@ -98,23 +98,23 @@ def facts_told(text: str, facts: tuple[Fact, ...], asked: int | None = None) -> 
             ("Yes, it does."), or holds exactly one.
     """
     shown = INPUT.sub(r"(\1)", answer_of(text).lower())
-    found: dict[int, str] = {}
-    for name, value in _statements(facts).findall(shown):
+    stated: dict[int, str] = {}
+    for name, rest in _statements(facts).findall(shown):
         place = _names(facts)[1][name]
-        match = _value(facts[place], value)
-        if match is not None:
-            found.setdefault(place, match)
-    if asked is not None and asked not in found:
+        value = _value(facts[place], rest)
+        if value is not None:
+            stated.setdefault(place, value)
+    if asked is not None and asked not in stated:
         begun = _value(facts[asked], shown.strip())
         values = [begun] if begun else _values_in(facts[asked], shown)
         if len(values) == 1:
-            found[asked] = values[0]
-    return found
+            stated[asked] = values[0]
+    return stated
 
 
-def true_facts(told: Mapping[int, str], record: Record) -> dict[int, str]:
+def true_facts(stated: Mapping[int, str], record: Record) -> dict[int, str]:
     """Those of the facts that are as the record has them."""
-    return {place: value for place, value in told.items() if record.values[place] == value}
+    return {place: value for place, value in stated.items() if record.values[place] == value}
 
 
 def names_one_of(text: str, names: tuple[str, ...]) -> bool:
@@ -124,15 +124,15 @@ def names_one_of(text: str, names: tuple[str, ...]) -> bool:
 
 def _value(fact: Fact, text: str) -> str | None:
     """The value with which a text begins; the longest where one begins with another."""
-    begun = [one for one in fact.values if text.startswith(one.lower())]
-    whole = [one for one in begun if not text[len(one) : len(one) + 1].isalnum()]
+    begun = [value for value in fact.values if text.startswith(value.lower())]
+    whole = [value for value in begun if not text[len(value.lower()) :][:1].isalnum()]
     return max(whole, key=len, default=None)
 
 
 def _values_in(fact: Fact, text: str) -> list[str]:
     """The values that a text holds, each once."""
-    found = set(_any_word(fact.values).findall(text))
-    return [one for one in fact.values if one.lower() in found]
+    words = set(_any_word(fact.values).findall(text))
+    return [value for value in fact.values if value.lower() in words]
 
 
 @lru_cache(maxsize=1024)
@@ -158,4 +158,4 @@ def _statements(facts: tuple[Fact, ...]) -> re.Pattern[str]:
 
 def _any_of(words: Iterable[str]) -> str:
     """An expression for any of some words, longer ones first."""
-    return "|".join(re.escape(word) for word in sorted(words, key=lambda one: (-len(one), one)))
+    return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))

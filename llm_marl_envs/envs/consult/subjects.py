@@ -19,11 +19,11 @@ from llm_marl_envs.envs.consult.builds import (
     build_of,
     build_tasks,
     family,
+    family_text,
     program,
     tests,
-    told_family,
 )
-from llm_marl_envs.envs.consult.cases import case_of, case_tasks, told_table
+from llm_marl_envs.envs.consult.cases import case_of, case_tasks, table_text
 from llm_marl_envs.envs.consult.chances import Case
 from llm_marl_envs.envs.consult.plans import CasePlan, FamilyPlan
 from llm_marl_envs.envs.consult.record import Fact, Record
@@ -66,7 +66,7 @@ def subject_of(task: Task) -> Subject:
         build = build_of(task)
         return Subject(
             kind="build",
-            statement=told_family(task),
+            statement=family_text(task),
             person="You know what parcels cost.",
             record=build.record,
             chances=build,
@@ -77,7 +77,7 @@ def subject_of(task: Task) -> Subject:
     case = case_of(task)
     return Subject(
         kind="case",
-        statement=told_table(task.data),
+        statement=table_text(task.data),
         person=f"Something is wrong with your {task.data['thing']}. You do not know what.",
         record=case.record,
         chances=case,
@@ -99,23 +99,23 @@ def plan_of(
     Raises:
         ValueError: too many facts or states, see `plans.py`.
     """
-    told = tuple(sorted(known.items()))
+    state = tuple(sorted(known.items()))
     if isinstance(chances, Case):
-        return _case_plan(chances, told, questions, price)
-    return _family_plan(chances.split, told, questions, price)
+        return _case_plan(chances, state, questions, price)
+    return _family_plan(chances.split, state, questions, price)
 
 
-Told = tuple[tuple[int, str], ...]
-
-
-@lru_cache(maxsize=1024)
-def _case_plan(case: Case, told: Told, questions: int, price: float) -> CasePlan:
-    return CasePlan(case, dict(told), questions, price)
+State = tuple[tuple[int, str], ...]
 
 
 @lru_cache(maxsize=1024)
-def _family_plan(split: str, told: Told, questions: int, price: float) -> FamilyPlan:
-    return FamilyPlan({one: answers(one) for one in family(split)}, dict(told), questions, price)
+def _case_plan(case: Case, state: State, questions: int, price: float) -> CasePlan:
+    return CasePlan(case, dict(state), questions, price)
+
+
+@lru_cache(maxsize=1024)
+def _family_plan(split: str, state: State, questions: int, price: float) -> FamilyPlan:
+    return FamilyPlan({f: answers(f) for f in family(split)}, dict(state), questions, price)
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -123,26 +123,26 @@ def task_of_row(row: Row, kind: str) -> Task:
     """The task of a row.
 
     Args:
-        row: `prompt`, a text; `facts`, name -> value; perhaps `told`, names of facts that the asker
-            is told first. For a case `classes`, a list, and `answer`, one of them. For a build
-            `entry_point`, `tests` and a `solution`. Perhaps `id` and `split`.
+        row: `prompt`, a text; `facts`, name -> value; perhaps `complaint`, names of facts that the
+            asker is told first. For a case `classes`, a list, and `answer`, one of them. For a
+            build `entry_point`, `tests` and a `solution`. Perhaps `id` and `split`.
         kind: of the environment.
 
     Raises:
         ValueError: a column is missing or of the wrong kind; the message names it.
     """
     _check_texts(row, "prompt", *(() if kind == "case" else ("entry_point", "tests", "solution")))
-    facts, told = row.get("facts"), row.get("told", [])
+    facts, complaint = row.get("facts"), row.get("complaint", [])
     if (
         not isinstance(facts, Mapping)
         or not facts
         or not all(map(_is_text, (*facts, *facts.values())))
     ):
         raise ValueError(f"facts={facts!r:.80}: expected a map, name -> value, both texts")
-    if not isinstance(told, (list, tuple)) or any(name not in facts for name in told):
-        raise ValueError(f"told={told!r:.80}: expected names of {[*facts]}")
+    if not isinstance(complaint, (list, tuple)) or any(name not in facts for name in complaint):
+        raise ValueError(f"complaint={complaint!r:.80}: expected names of {[*facts]}")
     data: dict[str, Any] = {"kind": kind, "prompt": row["prompt"], "facts": dict(facts)}
-    data["told"] = list(told)
+    data["complaint"] = list(complaint)
     if kind == "case":
         data |= _answer_of(row)
     else:
@@ -170,7 +170,7 @@ def _answer_of(row: Row) -> dict[str, Any]:
         or not all(map(_is_text, classes))
     ):
         raise ValueError(f"classes={classes!r:.80}: expected a list of at least two texts")
-    if unusable := [one for one in classes if not can_be_given(one)]:
+    if unusable := [name for name in classes if not can_be_given(name)]:
         raise ValueError(f"classes: {unusable[0]!r:.80} cannot be given as an answer")
     if answer not in classes:
         raise ValueError(f"answer={answer!r:.80}: expected one of {[*classes]}")
@@ -180,8 +180,8 @@ def _answer_of(row: Row) -> dict[str, Any]:
 def _subject_of_row(data: Mapping[str, Any]) -> Subject:
     names = [*data["facts"]]
     facts = tuple(Fact(name, (value,), _words(name)) for name, value in data["facts"].items())
-    told = tuple(names.index(name) for name in data["told"])
-    record = Record(facts, tuple(data["facts"].values()), told)
+    complaint = tuple(names.index(name) for name in data["complaint"])
+    record = Record(facts, tuple(data["facts"].values()), complaint)
     case = data["kind"] == "case"
     listed = f"{data['prompt']}\nIt is one of these: {', '.join(data['classes'])}." if case else ""
     return Subject(

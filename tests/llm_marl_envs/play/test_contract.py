@@ -79,7 +79,7 @@ GSM = {"question": "What is 40 plus 2?", "answer": "They add up. #### 42"}
 ILL = {
     "prompt": "A patient feels ill.",
     "facts": {"fever": "yes, for two days", "cough": "no"},
-    "told": ["cough"],
+    "complaint": ["cough"],
     "classes": ["flu", "cold"],
     "answer": "flu",
 }

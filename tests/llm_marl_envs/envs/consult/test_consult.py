@@ -13,6 +13,7 @@ import pytest
 from llm_marl_envs import make
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.envs.consult.cases import case_of
 from llm_marl_envs.envs.consult.experts import ASKER, PERSON, TELL_ALL
 from llm_marl_envs.envs.consult.record import NOT_KNOWN
 from llm_marl_envs.envs.consult.subjects import subject_of
@@ -23,8 +24,8 @@ from llm_marl_envs.policies.scripted import SilentPolicy
 from llm_marl_envs.wrappers import Partners
 
 ENV = "consult-v0"
-SCRIPT = {"person": "script"}
-BUILD = {"kind": "build"}
+SCRIPT: dict[str, Any] = {"person": "script"}
+BUILD: dict[str, Any] = {"kind": "build"}
 PRICE = 0.05
 SMALL = 5
 """Task of `train` with six classes and eight facts, of which one is told."""
@@ -58,16 +59,15 @@ def last_news(env: Any) -> str:
 
 def records(task: Task) -> Iterator[tuple[dict[str, float], Task]]:
     """Every record that the complaint allows: the joint chance of it and each class, and a task."""
-    case = subject_of(task).chances
-    assert case is not None
-    facts, told = case.record.facts, case.record.complaint
-    values = [(told[i],) if i in told else fact.values for i, fact in enumerate(facts)]
+    case = case_of(task)
+    facts, opening = case.record.facts, case.record.opening
+    values = [(opening[i],) if i in opening else fact.values for i, fact in enumerate(facts)]
     total = sum(
-        chance * prod(row[i][facts[i].values.index(one)] for i, one in told.items())
+        chance * prod(row[i][facts[i].values.index(value)] for i, value in opening.items())
         for chance, row in zip(case.prior, case.likelihood, strict=True)
     )
     for record in itertools.product(*values):
-        places = [fact.values.index(one) for fact, one in zip(facts, record, strict=True)]
+        places = [fact.values.index(value) for fact, value in zip(facts, record, strict=True)]
         joint = {
             name: chance * prod(row[i][place] for i, place in enumerate(places)) / total
             for name, chance, row in zip(case.classes, case.prior, case.likelihood, strict=True)
@@ -113,21 +113,21 @@ def test_who_asks_reads_nothing_of_the_record_but_the_complaint(kwargs: dict[str
     env = make(ENV, **kwargs)
     for index in range(20):
         task = env.source[index]
-        told = {seat: said[0].content for seat, said in env.first_words(task).items()}
+        shown = {seat: said[0].content for seat, said in env.first_words(task).items()}
         record = subject_of(task).record
-        assert record.lines() in told[PERSON]
-        complaint = "\n".join(f"> {record.line(place)}" for place in record.told)
-        assert told[ASKER].endswith(f"person_0 says:\n{complaint}")
-        for place in set(range(len(record.facts))) - set(record.told):
-            assert f"> {record.line(place)}" not in told[ASKER]
+        assert record.lines() in shown[PERSON]
+        complaint = "\n".join(f"> {record.line(place)}" for place in record.complaint)
+        assert shown[ASKER].endswith(f"person_0 says:\n{complaint}")
+        for place in set(range(len(record.facts))) - set(record.complaint):
+            assert f"> {record.line(place)}" not in shown[ASKER]
         # Of a case the person is not told what is wrong, nor what it could be.
-        assert not any(f" {one}" in told[PERSON] for one in subject_of(task).classes)
+        assert not any(f" {name}" in shown[PERSON] for name in subject_of(task).classes)
 
 
 def test_records_with_the_same_complaint_are_the_same_to_the_asker():
     env = case_env()
-    told = {env.first_words(world)[ASKER] for _, world in records(env.source[SMALL])}
-    assert len(told) == 1
+    shown = {env.first_words(world)[ASKER] for _, world in records(env.source[SMALL])}
+    assert len(shown) == 1
 
 
 def test_full_information_tells_the_asker_the_record():
@@ -185,18 +185,18 @@ def test_what_is_measured_of_questions():
     info = env.infos[ASKER]
     assert (info["questions"], info["repeated"], info["unreadable"]) == (5, 2, 1)
     case = env.unwrapped.subject.chances
-    told = {3: "yes"}
-    first = case.information(told, 2)
-    second = case.information({**told, 2: "no"}, 6)
+    shown = {3: "yes"}
+    first = case.information(shown, 2)
+    second = case.information({**shown, 2: "no"}, 6)
     assert info["information"] == pytest.approx([0.0, first, 0.0, 0.0, second])
-    assert info["chance"] == pytest.approx(case.chance({**told, 2: "no", 6: "off"}))
+    assert info["chance"] == pytest.approx(case.chance({**shown, 2: "no", 6: "off"}))
 
 
 def test_what_is_measured_of_a_person_in_its_seat():
     env = make(ENV)
     paid(env, "smells?", "No. Hums: yes; smokes: no; it must be the pump.")
     info = env.infos[PERSON]
-    kept = ("told", "unasked", "untrue", "names_class", "readable")
+    kept = ("stated", "unasked", "untrue", "names_class", "readable")
     assert [info[name] for name in kept] == [2, 1, 1, True, True]
     paid(env, "smells?", "Mmh.")
     assert [env.infos[PERSON][name] for name in kept] == [0, 0, 0, False, False]
@@ -253,8 +253,8 @@ def test_a_person_in_its_seat_can_tell_everything_at_once():
 def test_a_team_is_worth_more_than_a_seat(kwargs: dict[str, Any], person: str):
     env = make(ENV, split="test", person=person, **kwargs).unwrapped
     every = [env.bounds(env.source[index]) for index in range(60)]
-    assert all(one.random <= one.solo <= one.team for one in every)
-    assert mean(one.team for one in every) > mean(one.solo for one in every) + 0.25
+    assert all(b.random <= b.solo <= b.team for b in every)
+    assert mean(b.team for b in every) > mean(b.solo for b in every) + 0.25
 
 
 def test_experts_reach_the_bound_of_builds():
@@ -263,7 +263,7 @@ def test_experts_reach_the_bound_of_builds():
         n = len(env.source)
         team = dict.fromkeys(env.possible_agents, AgreedPolicy(env))
         played = rollout(VectorTextEnv([env]), team, [Start(task=i) for i in range(n)])
-        returns = [one.undiscounted_return(ASKER) for one in played]
+        returns = [episode.undiscounted_return(ASKER) for episode in played]
         bounds = [env.unwrapped.bounds(env.source[i]).team for i in range(n)]
         assert mean(returns) == pytest.approx(mean(bounds), abs=1e-9)  # the split is the prior
         assert exact is None or returns == [pytest.approx(exact)] * n
@@ -279,7 +279,7 @@ def test_every_lone_seat_stays_below_solo(kwargs: dict[str, Any], convention: st
         team: dict[str, Any] = dict.fromkeys(env.possible_agents, SilentPolicy())
         team[seat] = ExpertPolicy(env, convention)
         played = rollout(VectorTextEnv([env]), team, starts)
-        value = mean(one.undiscounted_return(ASKER) for one in played)
+        value = mean(episode.undiscounted_return(ASKER) for episode in played)
         assert value < solo
         assert seat == ASKER or value == pytest.approx(-6 * PRICE)
 
@@ -297,7 +297,7 @@ def test_bounds_are_refused_where_they_are_not_known():
         env.bounds(env.source[0])
     large = case_env(turns=12).unwrapped
     tasks = [large.source[index] for index in range(40)]
-    sizes = [len(subject_of(t).record.facts) - len(subject_of(t).record.told) for t in tasks]
+    sizes = [len(subject_of(t).record.facts) - len(subject_of(t).record.complaint) for t in tasks]
     big = tasks[sizes.index(11)]
     with pytest.raises(ValueError, match="states"):
         large.bounds(big)
@@ -332,8 +332,8 @@ def test_attacks_on_a_scripted_person_earn_less_than_honest_play():
     once = exact_return(env, asks_then_guesses(env, "hums?"))
     assert exact_return(env, asks_then_guesses(env, facts)) == pytest.approx(once)
     assert once < honest
-    one = exact_return(env, asks_then_guesses(env, same[0]))
-    assert exact_return(env, asks_then_guesses(env, *same)) == pytest.approx(one - 4 * PRICE)
+    single = exact_return(env, asks_then_guesses(env, same[0]))
+    assert exact_return(env, asks_then_guesses(env, *same)) == pytest.approx(single - 4 * PRICE)
 
 
 def test_a_text_that_asks_and_answers_has_answered():
@@ -425,7 +425,7 @@ def test_rows_are_answered_by_the_names_of_their_facts():
         ({"prompt": 3}, "prompt"),
         ({"facts": {}}, "facts"),
         ({"facts": {"fever": True}}, "facts"),
-        ({"told": ["cough"]}, "told"),
+        ({"complaint": ["cough"]}, "complaint"),
         ({"classes": ["flu"]}, "classes"),
         ({"classes": ["flu", "."]}, "classes"),
         ({"answer": "gout"}, "answer"),

@@ -13,24 +13,26 @@ from llm_marl_envs.envs.consult.plans import MAX_FACTS, CasePlan, FamilyPlan
 from llm_marl_envs.envs.consult.record import Fact, Record
 
 
-def case(likelihood: list[list[list[float]]], prior: list[float], told: Mapping[int, int]) -> Case:
+def case(
+    likelihood: list[list[list[float]]], prior: list[float], complaint: Mapping[int, int]
+) -> Case:
     facts = tuple(
-        Fact(f"fact{i}", tuple(f"v{v}" for v in range(len(one))))
-        for i, one in enumerate(likelihood[0])
+        Fact(f"fact{i}", tuple(f"v{v}" for v in range(len(values))))
+        for i, values in enumerate(likelihood[0])
     )
-    values = tuple(fact.values[told.get(i, 0)] for i, fact in enumerate(facts))
+    values = tuple(fact.values[complaint.get(i, 0)] for i, fact in enumerate(facts))
     rows = tuple(tuple(map(tuple, row)) for row in likelihood)
     names = tuple(f"c{i}" for i in range(len(prior)))
-    return Case(Record(facts, values, tuple(told)), names, tuple(prior), rows, names[0])
+    return Case(Record(facts, values, tuple(complaint)), names, tuple(prior), rows, names[0])
 
 
-def recursion(one: Case, known: dict[int, str], left: int, price: float) -> float:
+def recursion(example: Case, known: dict[int, str], left: int, price: float) -> float:
     """Joint value of a state, as its definition says."""
-    facts = one.record.facts
+    facts = example.record.facts
 
     def joint() -> list[float]:
         at = [(i, facts[i].values.index(value)) for i, value in known.items()]
-        rows = zip(one.prior, one.likelihood, strict=True)
+        rows = zip(example.prior, example.likelihood, strict=True)
         return [chance * prod(row[i][v] for i, v in at) for chance, row in rows]
 
     best = max(joint())
@@ -38,7 +40,7 @@ def recursion(one: Case, known: dict[int, str], left: int, price: float) -> floa
         for i, fact in enumerate(facts):
             if i not in known:
                 after = [{**known, i: v} for v in fact.values]
-                asked = sum(recursion(one, state, left - 1, price) for state in after)
+                asked = sum(recursion(example, state, left - 1, price) for state in after)
                 best = max(best, asked - price * sum(joint()))
     return best
 
@@ -74,19 +76,19 @@ def test_the_plan_is_the_recursion(seed: int):
     likelihood = []
     for _ in range(rng.randint(2, 5)):
         rows = [[rng.randint(1, 9) for _ in range(size)] for size in sizes]
-        likelihood.append([[one / sum(row) for one in row] for row in rows])
+        likelihood.append([[weight / sum(row) for weight in row] for row in rows])
     weights = [rng.randint(1, 4) for _ in likelihood]
-    told = {rng.randrange(len(sizes)): 1}
-    one = case(likelihood, [w / sum(weights) for w in weights], told)
-    known = one.record.complaint
-    total = recursion(one, known, 0, 0) / CasePlan(one, known, 0, 0).at_once()
+    complaint = {rng.randrange(len(sizes)): 1}
+    example = case(likelihood, [w / sum(weights) for w in weights], complaint)
+    known = example.record.opening
+    total = recursion(example, known, 0, 0) / CasePlan(example, known, 0, 0).at_once()
     for questions in range(4):
         for price in (0.0, 0.03, 0.2):
-            want = recursion(one, known, questions, price) / total
-            plan = CasePlan(one, known, questions, price)
+            want = recursion(example, known, questions, price) / total
+            plan = CasePlan(example, known, questions, price)
             assert plan.value() == pytest.approx(want, abs=1e-12)
             assert (plan.question() is None) == (plan.value() <= plan.at_once() + 1e-11)
-    free = CasePlan(one, known, len(sizes), 0.0)
+    free = CasePlan(example, known, len(sizes), 0.0)
     assert free.value() == pytest.approx(free.knowing_all(), abs=1e-12)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,15 @@ from llm_marl_envs.envs.consult.cases import (
     case_of,
     case_tasks,
     split_of_table,
-    told_table,
+    table_text,
 )
 from llm_marl_envs.envs.consult.record import (
     NOT_KNOWN,
     Record,
-    fact_asked,
-    facts_told,
+    asked_fact,
     names_one_of,
     question_of,
+    stated_facts,
 )
 from llm_marl_envs.envs.consult.subjects import KINDS, generated, subject_of
 from llm_marl_envs.envs.consult.vocabulary import DOMAINS, MACHINE
@@ -39,7 +40,7 @@ def test_no_word_names_two_facts(domain):
     words = [word for fact in facts for word in (fact.name, *fact.words)]
     assert [word for word, n in Counter(words).items() if n > 1] == []
     for name in domain.classes:
-        assert fact_asked(f"Is it the {name}?", facts) is None
+        assert asked_fact(f"Is it the {name}?", facts) is None
     assert len(set(domain.classes)) >= CLASSES[1]
     assert len(facts) >= FACTS[1]
 
@@ -62,7 +63,7 @@ def test_no_word_names_two_facts(domain):
     ],
 )
 def test_what_a_question_asks(text: str, fact: str | None):
-    place = fact_asked(text, FACTS_HERE)
+    place = asked_fact(text, FACTS_HERE)
     assert (None if place is None else NAMES[place]) == fact
 
 
@@ -74,7 +75,7 @@ def test_the_question_of_a_text():
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "told"),
+    ("text", "asked", "expected"),
     [
         ("leaks: yes", None, {"leaks": "yes"}),
         ("Leaks: no. Hums: yes, lamp: red", None, {"leaks": "no", "hums": "yes", "lamp": "red"}),
@@ -90,24 +91,24 @@ def test_the_question_of_a_text():
         (NOT_KNOWN, "hums", {}),
     ],
 )
-def test_what_an_answer_tells(text: str, asked: str | None, told: dict[str, str]):
+def test_what_an_answer_tells(text: str, asked: str | None, expected: dict[str, str]):
     place = None if asked is None else NAMES.index(asked)
-    found = facts_told(text, FACTS_HERE, place)
-    assert {NAMES[at]: value for at, value in found.items()} == told
+    stated = stated_facts(text, FACTS_HERE, place)
+    assert {NAMES[at]: value for at, value in stated.items()} == expected
 
 
 def test_values_of_a_function_are_whole_numbers():
     facts = subject_of(build_tasks("train")[0]).record.facts
     names = [fact.name for fact in facts]
-    found = facts_told("f( 8 ): 27, f(9): -1; f(1): 270", facts)
-    assert found == {names.index("f(8)"): "27", names.index("f(9)"): "-1"}
+    stated = stated_facts("f( 8 ): 27, f(9): -1; f(1): 270", facts)
+    assert stated == {names.index("f(8)"): "27", names.index("f(9)"): "-1"}
 
 
 def test_the_scripted_person_tells_one_fact():
     record = Record(FACTS_HERE, ("yes",) * len(MACHINE.signs) + ("red", "slow"), (0,))
     assert record.reply("hums? leaks?") == "hums: yes"
     assert record.reply("What is the fault? The pump?") == NOT_KNOWN
-    assert record.complaint == {0: "yes"}
+    assert record.opening == {0: "yes"}
     assert names_one_of("It is the Pump!", MACHINE.classes)
     assert not names_one_of("It is pumped.", MACHINE.classes)
 
@@ -120,16 +121,16 @@ def test_cases_are_as_they_are_told(split: str):
         assert FACTS[0] <= len(case.record.facts) <= FACTS[1]
         assert CLASSES[0] <= len(case.classes) <= CLASSES[1]
         assert sum(case.prior) == pytest.approx(1)
-        assert all(sum(one) == pytest.approx(1) for row in case.likelihood for one in row)
+        assert all(sum(shares) == pytest.approx(1) for row in case.likelihood for shares in row)
         assert len(set(case.likelihood)) == len(case.classes)
-        lines = told_table(data).split("\n")[2:]
+        lines = table_text(data).split("\n")[2:]
         for line, name, weight, signs in zip(
             lines, data["classes"], data["weights"], data["signs"], strict=True
         ):
             assert line.startswith(f"{name}, {weight}: ")
             usual = line.partition("usually ")[2].partition(";")[0].split(", ")
             assert [fact for fact in usual if fact] == [
-                fact for fact, one in zip(data["facts"], signs, strict=True) if one == "usually"
+                fact for fact, level in zip(data["facts"], signs, strict=True) if level == "usually"
             ]
 
 
@@ -139,7 +140,7 @@ def test_records_are_drawn_by_the_chances_that_are_told():
         data = case_tasks("train")[index].data
         levels = data["signs"][data["classes"].index(data["answer"])]
         met.update(levels)
-        yes.update(one for one, v in zip(levels, data["values"], strict=False) if v == "yes")
+        yes.update(level for level, v in zip(levels, data["values"], strict=False) if v == "yes")
     for level, of_ten in LEVELS.items():
         assert yes[level] / met[level] == pytest.approx(of_ten / 10, abs=0.03)
 
@@ -151,10 +152,10 @@ def test_no_table_is_in_two_splits():
 
 
 def test_no_function_is_in_two_splits_and_none_is_two():
-    every = [one for values in FAMILIES.values() for one in product(*values)]
-    assert len({answers(one)[4:] for one in every}) == len(every) == 512
-    found = [one for split in SPLITS for one in family(split)]
-    assert sorted(found) == sorted(every)
+    every = [f for values in FAMILIES.values() for f in product(*values)]
+    assert len({answers(f)[4:] for f in every}) == len(every) == 512
+    functions = [f for split in SPLITS for f in family(split)]
+    assert sorted(functions) == sorted(every)
     assert all(len(build_tasks(split)) == 4 * len(family(split)) for split in SPLITS)
 
 
@@ -171,7 +172,8 @@ def test_prices_by_hand():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("split", SPLITS)
 def test_tasks_follow_from_split_and_index(kind: str, split: str):
-    fresh = type(generated(kind, split))(split)
+    source: Any = type(generated(kind, split))
+    fresh = source(split)
     for index in (0, 7):
         assert fresh[index].data == generated(kind, split)[index].data
         assert fresh[index].data["kind"] == kind
