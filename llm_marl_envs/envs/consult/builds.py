@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from math import log2
+from math import log2, prod
 from typing import Any
 
 from llm_marl_envs.core.tasks import IndexedSource, Task, split_of_row
@@ -51,6 +51,8 @@ FAMILIES: Mapping[str, tuple[tuple[Any, ...], ...]] = {
     "ood": ((2, 5, 8, 11), (6, 7, 8, 9), (4, 5, 6, 7), tuple(BULK)),
 }
 """Split ("" for all but `ood`) -> values of each detail."""
+FUNCTIONS = prod(map(len, FAMILIES[""]))
+"""How many functions a family has."""
 
 
 def price(function: Function, n: int) -> int:

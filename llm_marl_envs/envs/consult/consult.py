@@ -90,8 +90,8 @@ Asking pays nothing as such. With `reward="paper"` the term `paper` is what Doct
 
 **Entries of `info`** of the asker
 
-- `success`: the answer is right. `answer`: the class that it named, or None. `readable`: the last
-  text names a fact, or is an answer that can be right.
+- `success`: the answer is right. `answer`, of cases: the class that it named, or None. `readable`:
+  the last text names a fact, or is an answer that can be right.
 - `questions`, of them `repeated` (the fact was asked for or told before, in whatever words) and
   `unreadable` (no fact was named).
 - At the end, of generated tasks: `information`, what each question was expected to tell, in bits;
@@ -110,8 +110,8 @@ With the answer, or after the asker's last turn. Never truncated.
 `bounds(task)` is exact, in the mean of what the complaint leaves open: `random` is a class or a
 function drawn from all, `solo` the best answer without a question. `team` with `person="script"` is
 the best asker, by expectimax over the facts that may be asked (`envs/consult/plans.py`). With a
-person in a seat it is one question, after which the asker knows everything. There are no bounds for
-rows, nor for more than 12 facts or 2**18 states, which 12 turns can lead to.
+person in a seat it is one question, after which the asker knows everything. Rows have no bounds.
+Beside the script there are none for more than 12 facts or 2**18 states, which 12 turns can lead to.
 
 ## Experts
 `expert:asked` asks for the fact that the best asker asks for, and answers when no question is worth
@@ -151,7 +151,7 @@ from llm_marl_envs.core.parsing import code_of
 from llm_marl_envs.core.tasks import Task, Tasks, TaskSource, open_tasks, read_once
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.consult import paper
-from llm_marl_envs.envs.consult.builds import FAMILIES
+from llm_marl_envs.envs.consult.builds import FUNCTIONS
 from llm_marl_envs.envs.consult.experts import ASKER, PERSON, ConsultExperts
 from llm_marl_envs.envs.consult.record import (
     NOT_KNOWN,
@@ -278,6 +278,8 @@ class ConsultEnv(TextAECEnv):
         self._place: int | None = None  # of the fact that was asked for last
         self._before: list[tuple[int | None, dict[int, str]]] = []  # asked for, and known then
         self._asker: dict[str, Any] = {"questions": 0, "repeated": 0, "unreadable": 0}
+        if self.subject.kind == "case":
+            self._asker["answer"] = None
         self._person: dict[str, Any] = {}
 
     def play_one(self, agent: str, action: str) -> Outcome:
@@ -343,7 +345,7 @@ class ConsultEnv(TextAECEnv):
         counts["questions"] += 1
         counts["repeated"] += repeated
         counts["unreadable"] += place is None
-        counts |= {"readable": place is not None, "answer": None}
+        counts["readable"] = place is not None
         self._before.append((place, dict(self._known)))
         if place is not None:
             self._named.add(place)
@@ -426,20 +428,21 @@ class ConsultEnv(TextAECEnv):
         Raises:
             ValueError: for rows, for `reward="paper"`, and for cases that are too large.
         """
-        subject, questions = subject_of(task), self.max_turns - 1
+        subject, asked = subject_of(task), self.max_turns - 1
         if subject.chances is None or self.paper:
             raise ValueError(
-                f"bounds are known for generated tasks and reward='right', not for task {task.id!r}"
-                f"{' under reward=paper' if self.paper else ', a row'}"
+                "bounds are known for generated tasks under reward='right', not for "
+                f"{'a row' if subject.chances is None else 'the paper'} (task {task.id!r})"
             )
-        plan = plan_of(subject.chances, subject.record.opening, questions, self.price)
-        every = len(subject.classes) or len(FAMILIES[""][0]) ** len(FAMILIES[""])
+        chooses = self.divided and not self.seated  # else no fact is asked for by itself
+        depth = asked if chooses else 0
+        plan = plan_of(subject.chances, subject.record.opening, depth, self.price)
+        solo, team = plan.at_once(), plan.value()
         if not self.divided:
-            return Bounds(random=1 / every, solo=plan.knowing_all(), team=plan.knowing_all())
-        team = plan.value()
-        if self.seated and questions:
-            team = max(plan.at_once(), plan.knowing_all() - self.price)
-        return Bounds(random=1 / every, solo=plan.at_once(), team=team)
+            solo = team = plan.knowing_all()
+        elif self.seated and asked:
+            team = max(solo, plan.knowing_all() - self.price)
+        return Bounds(random=1 / (len(subject.classes) or FUNCTIONS), solo=solo, team=team)
 
 
 @read_once

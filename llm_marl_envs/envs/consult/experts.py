@@ -55,11 +55,11 @@ class ConsultExperts(ListeningExperts):
         if self.informed:
             known = dict(enumerate(subject.record.values))
         left = max(self.questions - sum(message.role == "assistant" for message in messages), 0)
-        plan = _plan(chances, known, left, self.price)
-        first = convention == ALL and left == self.questions > 0
-        if first and plan.knowing_all() - self.price > plan.at_once():
-            return TELL_ALL
-        place = plan.question()
+        if convention == ALL and left == self.questions > 0:
+            plan = plan_of(chances, known, 0, self.price)
+            if plan.knowing_all() - self.price > plan.at_once():
+                return TELL_ALL
+        place = _plan(chances, known, left, self.price).question()
         return answered(subject, chances.guess(known)) if place is None else ask(facts[place])
 
     def read(self, task: Task, agent: str, action: str) -> str | None:

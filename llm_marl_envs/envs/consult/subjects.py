@@ -27,6 +27,7 @@ from llm_marl_envs.envs.consult.cases import case_of, case_tasks, table_text
 from llm_marl_envs.envs.consult.chances import Case
 from llm_marl_envs.envs.consult.plans import CasePlan, FamilyPlan
 from llm_marl_envs.envs.consult.record import Fact, Record
+from llm_marl_envs.sandbox import units_of
 
 KINDS = ("case", "build")
 
@@ -146,6 +147,7 @@ def task_of_row(row: Row, kind: str) -> Task:
     if kind == "case":
         data |= _answer_of(row)
     else:
+        units_of(row["tests"], row["entry_point"])  # refuses what cannot be run
         data |= {name: row[name] for name in ("entry_point", "tests", "solution")}
     key = repr(sorted((name, str(value)) for name, value in data.items()))
     split = split_of_row(row, key)

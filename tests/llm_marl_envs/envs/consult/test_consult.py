@@ -436,9 +436,21 @@ def test_rows_that_cannot_be_used(changed: dict[str, Any], named: str):
         make(ENV, tasks=[{**ROW, **changed}], split="all")
 
 
-def test_rows_of_builds_need_a_program():
+def test_rows_of_builds_need_a_program_and_tests_that_run():
     with pytest.raises(ValueError, match="entry_point"):
         make(ENV, tasks=[ROW], split="all", **BUILD)
+    row = {
+        **ROW,
+        "entry_point": "g",
+        "solution": "def g():\n    return 1",
+        "tests": "assert g() ==",
+    }
+    with pytest.raises(ValueError, match="test"):
+        make(ENV, tasks=[row], split="all", **BUILD)
+    row["tests"] = "assert g() == 1"
+    env = make(ENV, tasks=[row], split="all", **BUILD, **SCRIPT)
+    assert paid(env, "fever?", row["solution"], task=0) == [-PRICE, 1.0]
+    assert "answer" not in env.infos[ASKER]
 
 
 def test_the_papers_reward_is_for_cases():
