@@ -64,7 +64,7 @@ MAZE, CROWD, KUHN, MATH, MATRIX = (
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v1", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
-REFERENTIAL, RETRIEVE = "referential-v0", "retrieve_pipeline-v0"
+REFERENTIAL, RETRIEVE, CONSULT = "referential-v0", "retrieve_pipeline-v0", "consult-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 OBJECTS = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -76,6 +76,20 @@ BUNDLED = {
 }
 PARAGRAPHS = {"question": "Who?", "answer": "Ann", "documents": ["Ann did.", "Bob did not."]}
 GSM = {"question": "What is 40 plus 2?", "answer": "They add up. #### 42"}
+ILL = {
+    "prompt": "A patient feels ill.",
+    "facts": {"fever": "yes, for two days", "cough": "no"},
+    "complaint": ["cough"],
+    "classes": ["flu", "cold"],
+    "answer": "flu",
+}
+WANTED = {
+    "prompt": "Write round_up(x), which rounds x up to what the person says.",
+    "facts": {"rounding": "to the next ten"},
+    "entry_point": "round_up",
+    "tests": "assert round_up(11) == 20\nassert round_up(30) == 30",
+    "solution": "def round_up(x):\n    return -(-x // 10) * 10",
+}
 TOY = {
     "question": "What did the boy buy?",
     "choices": ["a kite", "a ball"],
@@ -168,6 +182,14 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (CROWD, {}, agreed, 1.0, (0, 1)),
     (CROWD, {"arm": "pairs", "weights": [1.0] * 16, "choices": 8, "turns": 3}, agreed, 1.0, (0,)),
     (CROWD, {"weights": [1, 5], "split": "val"}, agreed, None, (0,)),
+    # The facts of a case leave open what is right, so no team solves all of them.
+    (CONSULT, {}, None, None, (0, 1)),
+    (CONSULT, {"person": "script", "split": "ood", "turns": 4}, None, None, (0, 1)),
+    (CONSULT, {"info": "full", "reward": "paper"}, None, None, (0,)),
+    (CONSULT, {"kind": "build"}, agreed, 0.95, (0, 1)),
+    (CONSULT, {"kind": "build", "person": "script", "split": "val"}, agreed, None, (0, 1)),
+    (CONSULT, {"tasks": [ILL], "split": "all"}, agreed, 1.0, (0,)),
+    (CONSULT, {"tasks": [WANTED], "split": "all", "kind": "build"}, agreed, 1.0, (0,)),
     # Its sum is 0.
     (KUHN, {}, experts, None, (0, 1, 2)),
     (KUHN, {"split": "val"}, agreed, None, (0,)),
@@ -228,6 +250,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     PRO_CON: [{}, {"judge": "scripted"}, {"judge": "seats"}],
     REFINE: [{}, {"credit": "difference"}],
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
+    CONSULT: [{}, {"kind": "build"}, {"person": "script"}],
     CROWD: [{"turns": 2, "weights": [1, 1], "arm": "pairs"}],
     REGIME: [{"turns": 1, "choices": 2}, {}],
     MATH: [{}, {"form": "solver_verifier", "turns": 3}],

@@ -31,6 +31,7 @@ from llm_marl_envs.wrappers.channel import ALPHABET, Courier, Rules, size
 TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agents_net-v0", {"nodes": 5, "turns": 3}),
     ("collab_maze-v0", {"maze": {"walkers": 3}, "rounds": 2}),
+    ("consult-v0", {"turns": 3}),
     ("coop_coding-v0", {"turns": 2, "feedback": "partner"}),
     ("coop_coding-v0", {"n_agents": 4, "turns": 2, "feedback": "partner"}),
     ("coop_writing_arxiv-v0", {"turns": 2}),
@@ -60,6 +61,7 @@ DELAYED = (
     ("coop_writing_tldr-v0", {"turns": 5, "protocol": "pipeline"}),
     ("coop_writing_tldr-v0", {"n_agents": 3, "turns": 3, "protocol": "pipeline"}),
     ("coop_writing_arxiv-v0", {"n_agents": 3, "turns": 5, "protocol": "pipeline"}),
+    ("consult-v0", {"kind": "build", "turns": 2}),
     ("debate-v0", {}),
     ("debate_pro_con-v0", {"judge": "seats", "rounds": 1}),
     ("debate_pro_con-v0", {}),

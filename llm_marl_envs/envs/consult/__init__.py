@@ -1,0 +1,1 @@
+"""Consultations: one asks and answers, the other knows; see `consult.py`."""
