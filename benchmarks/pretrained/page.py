@@ -106,7 +106,9 @@ def state(found: Summary) -> str:
     if found["made"] == found["units"]:
         return f"All {found['units']} runs of the plan are there."
     there = f"{found['made']} of {found['units']} runs are there"
-    return f"**Not finished: {there}.** The page shows them, and draws no conclusion yet."
+    tested = "The nine teams are, with both tests; controls or ways to hold weights are missing."
+    none = "The page shows them, and draws no conclusion yet."
+    return f"**Not finished: {there}.** {tested if 'primary' in found else none}"
 
 
 def tests(found: Summary) -> str:
