@@ -72,6 +72,9 @@ def _tools(options: Namespace) -> None:
 
     for name in TOOLS.names():
         tool = TOOLS.get(name)
+        if not isinstance(tool, type):  # a name that takes an argument
+            print(f"{name}:...: {(inspect.getdoc(tool) or '').splitlines()[0]}")
+            continue
         taken = ", ".join(
             f"{argument} ({inspect.formatannotation(field.annotation)})"
             for argument, field in tool.Arguments.model_fields.items()

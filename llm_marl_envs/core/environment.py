@@ -75,6 +75,8 @@ class TextEnv:
     """Whether each observation extends the one before plus the agent's own action."""
     chats: int = 1
     """How many chats, one after the other, an agent may have in an episode."""
+    replayable: bool = True
+    """Whether the same seed, task and actions always lead to the same; not with some tools."""
     splits: tuple[str, ...] = SPLITS
     """The splits that generated tasks come in."""
     Options: ClassVar[Any] = None

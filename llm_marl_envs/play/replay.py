@@ -7,6 +7,7 @@ from typing import Any
 
 from llm_marl_envs.core.records import Branch, Chance, Episode, Request
 from llm_marl_envs.core.seeds import Start, branch_start
+from llm_marl_envs.play.branches import NotReplayableError
 from llm_marl_envs.play.registry import make_recorded
 from llm_marl_envs.play.rollout import Context, Failures, redraws, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -24,9 +25,14 @@ def replay(episode: Episode, env: Any = None, *, allow_code: bool = False) -> Ep
     Raises:
         ValueError: the environment asks for an action that the record does not hold, or the record
             names code.
+        NotReplayableError: its seats call tools whose answers may change.
     """
     if env is None:
         env = make_recorded(episode.env_id, episode.env_kwargs, allow_code=allow_code)
+    if not getattr(env.unwrapped, "replayable", True):
+        raise NotReplayableError(
+            f"{episode.env_id}: seats call tools whose answers may change: it does not replay"
+        )
     responses = {(turn.agent, turn.index): turn.response for turn in episode.turns}
 
     def script(request: Request) -> str:

@@ -216,7 +216,8 @@ def _made(env: TextEnv, seat: str, names: Any) -> dict[str, Tool]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"tools, {seat}: {name!r:.80}: expected the name of a tool")
-        make = TOOLS.get(name)
+        head, _, argument = name.partition(":")
+        make = TOOLS.get(head)(argument) if argument and head in TOOLS else TOOLS.get(name)
         if not (isinstance(make, type) and issubclass(make, Tool)):
             raise TypeError(
                 f"tools, {seat}: {name!r}: expected a class of `Tool`, got {make!r:.80}"
@@ -236,6 +237,7 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     env.beside += rules.calls
     all_tools = [tool for of in tools.values() for tool in of.values()]
     env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
+    env.replayable &= all(tool.replayable for tool in all_tools)
     dearest = max(tool.price for tool in all_tools) if rules.price is None else rules.price
     low, high = env.reward_range
     env.reward_range = (low - dearest * rules.calls, high)

@@ -80,6 +80,11 @@ def check_branching(algorithm: Algorithm, args: MAGRPOConfig, make_env: Callable
         if getattr(args, name) != needed:
             raise ValueError(f"{where} {name} must be {needed!r}, because {reason}")
     env = make_env()
+    if not getattr(env.unwrapped, "replayable", True):
+        raise NotReplayableError(
+            f"{where} seats call tools whose answers may change; use an algorithm that plays none, "
+            "such as 'magrpo'"
+        )
     if most_turns(env, args) is None:
         raise ValueError(f"{where} set max_turns, the most actions of one agent in an episode")
     if args.chance == "episode" and not redraws(env):

@@ -1,0 +1,105 @@
+"""Tools of a real server that speaks the Model Context Protocol, started by the test."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_marl_envs import make
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.branches import NotReplayableError
+from llm_marl_envs.play.replay import replay
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.tools.mcp import mcp
+
+pytest.importorskip("mcp")
+
+SERVER = '''
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("numbers")
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """The sum of two
+    numbers."""
+    return a + b
+
+
+@server.tool()
+def shout(text: str) -> str:
+    return text.upper()
+
+
+@server.tool()
+def fails() -> str:
+    raise RuntimeError("inside")
+
+
+server.run()
+'''
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("mcp") / "server.py"
+    path.write_text(SERVER)
+    return f"{sys.executable} {path}"
+
+
+def told(server: str, tool: str, call: str) -> tuple[str, dict[str, Any]]:
+    """What a seat is told of a call, and what its info keeps."""
+    env = make("debate-v0", tools={"debater_0": [f"mcp:{server}#{tool}"]})
+    team = dict.fromkeys(
+        env.possible_agents, ScriptedPolicy(lambda r: call if r.turn == 0 else "x")
+    )
+    (episode,) = rollout(VectorTextEnv([env]), team, [Start(task=0)])
+    first, second, *_ = episode.trajectory("debater_0")
+    with pytest.raises(NotReplayableError, match="tools"):
+        replay(episode, env)
+    return second.messages[-1].content, first.info["call"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "call", "result", "failed"),
+    [
+        ("add", 'Call: add({"a": 2, "b": 3})', "> 5", False),
+        ("shout", "Call: shout(hello)", "> HELLO", False),
+        ("shout", 'Call: shout({"words": "x"})', "text", True),
+        ("fails", "Call: fails()", "fails", True),
+    ],
+)
+def test_a_call_is_answered_by_the_server(
+    server: str, tool: str, call: str, result: str, failed: bool
+) -> None:
+    news, facts = told(server, tool, call)
+    assert result in news
+    assert bool(facts["failed"]) is failed
+
+
+def test_a_seat_is_told_what_the_server_says_of_the_tool(server: str) -> None:
+    env = make("debate-v0", tools={"debater_0": [f"mcp:{server}#add"]})
+    env.reset(seed=0)
+    assert 'Call: add({"a": ..., "b": ...}) gives The sum of two numbers.' in env.observe(
+        "debater_0"
+    )
+    assert not env.unwrapped.replayable
+
+
+@pytest.mark.parametrize("argument", ["", "#add", "python x.py#", "python x.py"])
+def test_a_name_of_another_form_is_refused(argument: str) -> None:
+    with pytest.raises(ValueError, match="SERVER#TOOL"):
+        mcp(argument)
+
+
+def test_what_there_is_not(server: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="add, fails, shout"):
+        make("debate-v0", tools={"debater_0": [f"mcp:{server}#subtract"]})
+    with pytest.raises(ConnectionError, match="no_server"):
+        mcp(f"{sys.executable} {tmp_path / 'no_server.py'}#add")
