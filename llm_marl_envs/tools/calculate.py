@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import operator
 import random
+import re
 from collections.abc import Mapping
 from fractions import Fraction
+from math import isinf
 from typing import Any
 
 from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 from llm_marl_envs.tools.base import Tool, ToolArguments
 
 MOST_CHARS = 200
 MOST_BITS = 2048
 """Of numerators and denominators."""
+DIGIT = re.compile("[1-9]")
 SIGNS = str.maketrans(
     {"\N{MULTIPLICATION SIGN}": "*", "\N{MIDDLE DOT}": "*", "\N{DIVISION SIGN}": "/"}
     | {"\N{MINUS SIGN}": "-", "\N{EN DASH}": "-", "^": "**"}
@@ -56,8 +60,8 @@ def value_of(expression: str) -> Fraction:
         raise ValueError(f"an expression has at most {MOST_CHARS} characters")
     source = expression.translate(SIGNS).strip()
     try:
-        tree = ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        tree = parse(source, mode="eval")
+    except ERRORS as error:
         raise ValueError("no expression of numbers and + - * / // % ** ( )") from error
     return _value(tree.body, source)
 
@@ -75,8 +79,9 @@ def shown(value: Fraction) -> str:
 def _value(node: ast.expr, source: str) -> Fraction:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            # As it is written: 0.1 is a tenth.
-            return _bounded(Fraction(ast.get_source_segment(source, node) or "0"))
+            if isinstance(number, int):
+                return _bounded(Fraction(number))
+            return _decimal(ast.get_source_segment(source, node) or "", number)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _value(operand, source)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -90,6 +95,13 @@ def _value(node: ast.expr, source: str) -> Fraction:
                 raise ValueError("divides by zero") from error
             return _bounded(Fraction(value))
     raise ValueError("no expression of numbers and + - * / // % ** ( )")
+
+
+def _decimal(written: str, number: float) -> Fraction:
+    """A number as it is written: 0.1 is a tenth."""
+    if isinf(number) or (number == 0 and DIGIT.search(written.lower().partition("e")[0])):
+        raise ValueError("the value is too large")  # 1e99999999 would fill the memory
+    return _bounded(Fraction(written if number else 0))
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:

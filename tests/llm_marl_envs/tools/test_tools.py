@@ -57,6 +57,7 @@ def called(tool: type[Tool], **arguments: Any) -> str:
         ("6 \N{DIVISION SIGN} 4", "3/2, about 1.5"),
         ("2 ** -2", "1/4, about 0.25"),
         ("1e3", "1000"),
+        ("0.0e5 + .50", "1/2, about 0.5"),
     ],
 )
 def test_calculate(expression: str, expected: str) -> None:
@@ -82,6 +83,9 @@ def test_calculate(expression: str, expected: str) -> None:
         "1" * 201,
         "(" * 200,
         "1e999999",
+        "1e99999999",
+        "1e-99999999",
+        "0.0 + 1e-400",
         "\x00",
     ],
 )

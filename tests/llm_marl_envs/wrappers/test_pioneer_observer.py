@@ -213,7 +213,7 @@ def test_make_notes_how_it_was_made_and_refuses_what_is_no_flag():
     assert env.env_kwargs == {"n_agents": 3, "single_seat": True, "pioneer_observer": True}
     assert env.possible_agents == [*SEATS]
     assert make("debate-v0", pioneer_observer=True, api="parallel").possible_agents == [*SEATS]
-    with pytest.raises(TypeError, match="pioneer_observer='no': expected True or False"):
+    with pytest.raises(TypeError, match="pioneer_observer='no': expected true or false"):
         make("debate-v0", pioneer_observer="no")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="expected an environment of this library"):
         PioneerObserver(BareParallel())  # pyright: ignore[reportArgumentType]

@@ -238,5 +238,5 @@ def test_closing_closes_the_environment_inside():
 
 
 def test_single_seat_is_true_or_false():
-    with pytest.raises(TypeError, match="single_seat='no': expected True or False"):
+    with pytest.raises(TypeError, match="single_seat='no': expected true or false"):
         make("debate-v0", single_seat="no")  # pyright: ignore[reportArgumentType]
