@@ -259,7 +259,7 @@ def _facts(env: TextEnv) -> dict[str, Any]:
         "max_action_chars": env.max_action_chars,
         "reward_range": list(env.reward_range),
         "append_only": env.append_only,
-        "beside": env.beside,
+        "beside": bool(env.beside),
         "split": env.source.split,
         "tasks": len(env.source),
         "task_ids": ids,

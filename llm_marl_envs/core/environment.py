@@ -75,6 +75,8 @@ class TextEnv:
     """Whether each observation extends the one before plus the agent's own action."""
     chats: int = 1
     """How many chats, one after the other, an agent may have in an episode."""
+    can_forget: bool = True
+    """Whether its seats can go on from their openings and notes alone; see `wrappers.memory`."""
     replayable: bool = True
     """Whether the same seed, task and actions always lead to the same; not with some tools."""
     splits: tuple[str, ...] = SPLITS
@@ -88,8 +90,8 @@ class TextEnv:
     """Makes, from a seed, what messages pass through in an episode; None: they arrive whole."""
     habits: tuple[Callable[[TextEnv, int], Habit], ...] = ()
     """Make, for an episode and its seed, what agents do beside the rules, first come first."""
-    beside: int = 0
-    """Most actions of one agent in an episode that the rules do not see."""
+    beside: Mapping[str, int] = {}
+    """Agent -> most of its actions in an episode that the rules do not see."""
     notices: tuple[Mapping[str, str], ...] = ()
     """What seats are told of the channel, of tools and the like, each a line; see `wrappers`."""
     rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
@@ -276,7 +278,7 @@ class TextEnv:
     @property
     def most_actions(self) -> int:
         """Most actions of one agent in an episode, those that the rules do not see included."""
-        return self.max_turns + self.beside
+        return self.max_turns + max(self.beside.values(), default=0)
 
     @property
     def divided(self) -> bool:
@@ -393,11 +395,15 @@ class TextEnv:
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
         self.begin_episode()
         self._chat = {agent: list(chat) for agent, chat in self.first_words(self.task).items()}
-        self._habits = [habit(self, after) for habit in self.habits]
+        self._take_up_habits(after)
         shared = [
             sha256(text.encode("utf-8", "surrogatepass")) for text in self.clusters(self.task)
         ]
         self._shared = {"task_clusters": [key.hexdigest()[:16] for key in shared]} if shared else {}
+
+    def _take_up_habits(self, seed: int) -> None:
+        """Begin what agents do beside the rules; they have been told their openings."""
+        self._habits = [habit(self, seed) for habit in self.habits]
 
     def _choose(self, wanted: Any) -> Task:
         if wanted is None:
@@ -630,7 +636,7 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
             outcome = self._charged(self.play_one(agent, text))
             following, informed = self.next_agent(agent), self.agents
             ended = outcome.ended or self._taken[following] >= self.max_turns
-        else:  # the infos of the others stay those of their last actions
+        else:
             outcome, following, informed, ended = (
                 self._beside({agent: aside}),
                 agent,
@@ -640,7 +646,11 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         self._tell(outcome)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = {a: self._reward(a, outcome) for a in self.agents}
-        self.infos |= {other: self._info(other, outcome) for other in informed}
+        for other in self.agents:  # beside the rules nobody else is paid or told anything
+            if other in informed:
+                self.infos[other] = self._info(other, outcome)
+            elif "reward_terms" in self.infos[other]:
+                self.infos[other] = {**self.infos[other], "reward_terms": {}}
         if ended:
             self.terminations = dict.fromkeys(self.agents, True)
         else:

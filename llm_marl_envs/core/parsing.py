@@ -54,8 +54,19 @@ def code_of(text: str | None) -> str:
     return "\n\n".join(_tidy(block) for block in python) if python else _tidy(lines)
 
 
+def outside_fences(lines: list[str]) -> list[str]:
+    """The lines that stand in no fenced block and mark none."""
+    return _split(lines)[0]
+
+
 def _fenced_blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
     """(label, lines) of every fenced block."""
+    return _split(lines)[1]
+
+
+def _split(lines: list[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """The lines outside of fenced blocks, and (label, lines) of every block."""
+    outside: list[str] = []
     blocks: list[tuple[str, list[str]]] = []
     fence = ""  # the marker that is open
     for line in lines:
@@ -66,12 +77,14 @@ def _fenced_blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
                 fence = ""
             else:
                 blocks[-1][1].append(line)
-        elif bare.startswith(FENCES):
-            label = bare.lstrip(bare[0])
-            if "`" not in label:  # else it is inline code, as in CommonMark
-                fence = bare[: len(bare) - len(label)]
-                blocks.append((label.strip().split(" ")[0].lower(), []))
-    return blocks
+            continue
+        label = bare.lstrip(bare[0]) if bare.startswith(FENCES) else "`"
+        if "`" in label:  # no fence, or inline code, as in CommonMark
+            outside.append(line)
+        else:
+            fence = bare[: len(bare) - len(label)]
+            blocks.append((label.strip().split(" ")[0].lower(), []))
+    return outside, blocks
 
 
 def _tidy(lines: list[str]) -> str:

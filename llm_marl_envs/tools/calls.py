@@ -12,15 +12,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.core.parsing import FENCES, answer_of, code_of, lines_of
+from llm_marl_envs.core.parsing import answer_of, code_of, lines_of, outside_fences
 from llm_marl_envs.tools.base import CODE
 
 MARK = "call:"
 FORM = re.compile(r"call:\s*([A-Za-z_][\w.-]{0,63})\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
-QUOTATION = ">"
+DEEPEST = 32
 PAIRS = (('"', '"'), ("'", "'"), ("`", "`"), ("“", "”"))
 """Marks around a text that belong to no argument."""
 
@@ -50,7 +51,8 @@ def call_in(text: str) -> Call | str | None:
     form = FORM.fullmatch(lines[0])
     if form is None:
         return "expected a line as Call: name(arguments)"
-    fenced = any(line.strip().startswith(FENCES) for line in lines_of(answer_of(text)))
+    written = lines_of(answer_of(text))
+    fenced = len(outside_fences(written)) < len(written)
     return Call(form[1], form[2].strip(), code_of(text) if fenced else "")
 
 
@@ -61,25 +63,50 @@ def arguments_of(call: Call, schema: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: they cannot be read.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
-    if call.written.startswith("{"):
-        try:
-            written = json.loads(call.written)
-        except (ValueError, RecursionError) as error:
-            raise ValueError("the arguments are no JSON object") from error
-        return dict(written)
+    text = call.written
+    (name, kind), *more = [*properties.items()] or [("", {})]
+    bare = bool(name) and not more and kind.get("type") in (None, "string")
+    if text.startswith("{") and not bare:
+        return dict(_json(text))
+    if bare and text.startswith("{"):
+        with suppress(ValueError):  # a text may begin with a brace
+            return dict(_json(text))
     if not properties:
         return {}
-    if len(properties) > 1:
+    if more:
         raise ValueError(f"expected a JSON object with {', '.join(properties)}")
-    (name, kind), *_ = properties.items()
-    if not call.written and kind.get("format") == CODE:
+    if not text and kind.get("format") == CODE:
         return {name: call.block}
-    if kind.get("type") in (None, "string"):
-        return {name: _unquoted(call.written)}
+    if not text and name not in schema.get("required", ()):
+        return {}
+    return {name: _unquoted(text) if bare else _json(text)}
+
+
+def _json(text: str) -> Any:
+    """What a JSON text says.
+
+    Raises:
+        ValueError: it is none, or one that records cannot hold: NaN, or nested too deep.
+    """
+    if _depth(text) > DEEPEST:
+        raise ValueError("the arguments are nested too deep")
     try:
-        return {name: json.loads(call.written)}
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name}: expected {kind['type']}") from error
+        return json.loads(text, parse_constant=_refused)
+    except ValueError as error:
+        raise ValueError("the arguments are no JSON") from error
+
+
+def _depth(text: str) -> int:
+    """How deep brackets are nested, those within strings too."""
+    depth = deepest = 0
+    for char in text:
+        depth += (char in "[{") - (char in "]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _unquoted(text: str) -> str:
@@ -91,14 +118,5 @@ def _unquoted(text: str) -> str:
 
 def _call_lines(text: str) -> list[str]:
     """Lines that begin as a call, outside of quotations and fenced blocks."""
-    lines, fence = [], ""
-    for line in lines_of(answer_of(text)):
-        bare = line.strip()
-        if fence:
-            if bare.startswith(fence) and not bare.strip(fence[0]):
-                fence = ""
-        elif bare.startswith(FENCES):
-            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-        elif not bare.startswith(QUOTATION) and bare[: len(MARK)].lower() == MARK:
-            lines.append(bare)
-    return lines
+    bare = [line.strip() for line in outside_fences(lines_of(answer_of(text)))]
+    return [line for line in bare if line[: len(MARK)].lower() == MARK]

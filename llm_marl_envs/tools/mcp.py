@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import random
 import shlex
 import threading
@@ -26,6 +27,8 @@ from llm_marl_envs.tools.base import Tool
 
 SECONDS = 30.0
 """How long a call, or the start of a server, may take."""
+ALIVE = 5.0
+"""How long a server that failed may take to show that it is there."""
 
 
 class Server:
@@ -62,9 +65,23 @@ class Server:
         atexit.register(self.close, thread)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """What the server answers; errors of the SDK as they come."""
-        asked = self._client.call_tool(name, dict(arguments))
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(SECONDS)
+        """What the server answers; errors of the SDK as they come.
+
+        Raises:
+            ConnectionError: the server is gone; the next call begins a new connection.
+        """
+        try:
+            return self._wait(self._client.call_tool(name, dict(arguments)), SECONDS)
+        except Exception:
+            try:
+                self._wait(self._client.list_tools(), ALIVE)
+            except Exception as error:
+                server_of.cache_clear()
+                raise ConnectionError(f"the MCP server of {name!r} is gone") from error
+            raise
+
+    def _wait(self, asked: Any, seconds: float) -> Any:
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(seconds)
 
     def close(self, thread: threading.Thread) -> None:
         """End the connection, and the server that was started for it."""
@@ -100,15 +117,16 @@ class MCPTool(Tool):
         parameters: the JSON schema of the arguments, as the server has it.
     """
 
-    seconds = SECONDS
+    seconds = SECONDS + 2 * ALIVE
     blocking = True
     replayable = False
     server: ClassVar[str]
     parameters: ClassVar[dict[str, Any]]
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """As they are: the server checks them."""
-        return dict(arguments)
+        """As they are, for the server checks them, but for characters that no pipe carries."""
+        text = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
+        return json.loads(text)
 
     def schema(self) -> dict[str, Any]:
         """As the server has it."""

@@ -18,6 +18,8 @@ Notes are an action like any other: sampled, learned from with the return of wha
 the record. The rules do not see them, and nobody else is shown them. As long as no chat grows
 beyond `max_chars`, an episode is the same as without a memory, to the last bit.
 
+Scripted experts write no notes: they answer as they always do, and lose their place.
+
 The form is that of SUPO (arXiv 2510.06727). Deviations: (1) lengths are characters, for an
 environment knows no tokens; (2) episodes that end by a limit keep their weight: to leave them out,
 as the paper does, biases the gradient.
@@ -67,12 +69,13 @@ class Notes:
     def __init__(self, rules: Rules, env: TextEnv, seed: int) -> None:
         self.rules = rules
         self.openings = {agent: env.chat(agent) for agent in env.possible_agents}
+        self.begun = {agent: _size(chat) for agent, chat in self.openings.items()}
         self.resets = dict.fromkeys(env.possible_agents, 0)
         self.asked: set[str] = set()
 
     def demand(self, agent: str, chat: Sequence[Message]) -> str:
         """Notes, where the chat is too long and may begin anew once more."""
-        grown = _size(chat) - _size(self.openings[agent])
+        grown = _size(chat) - self.begun[agent]
         if grown <= self.rules.max_chars or self.resets[agent] >= self.rules.resets:
             return ""
         self.asked.add(agent)
@@ -86,11 +89,9 @@ class Notes:
         self.resets[agent] += 1
         notes = told(text)[: self.rules.max_chars // 2]
         *before, last = self.openings[agent]
-        content = "\n".join([last.content, NOTES, quote(notes)])
-        return Aside(
-            chat=[*before, replace(last, content=content)],
-            facts={"notes": len(notes)},
-        )
+        chat = [*before, replace(last, content="\n".join([last.content, NOTES, quote(notes)]))]
+        self.begun[agent] = _size(chat) - len(notes)  # how they are quoted does not count
+        return Aside(chat=chat, facts={"notes": len(notes)})
 
     def redraw(self, seed: int) -> None:
         """Nothing is drawn."""
@@ -112,22 +113,25 @@ def Memory(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Chan
             last time it grows on.
 
     Raises:
-        ValueError: an unknown option or one out of range; an environment with a memory already, or
-            with seats that are told nothing first.
+        ValueError: an unknown option or one out of range; an environment with a memory already,
+            with seats that are told nothing first, or with one agent in all seats.
         TypeError: another library's environment, or an option of the wrong type.
     """
     inner = text_env(env, "memory")
     name = inner.metadata["name"]
-    if any("memory" in layer.env_kwargs for layer in (env, inner)):
+    if any("memory" in getattr(layer, "env_kwargs", {}) for layer in (env, inner)):
         raise ValueError(f"memory: {name} has one already")
+    if not inner.can_forget:
+        raise ValueError(f"memory: {name} says in its chat whose part comes next; leave one out")
     rules = Rules(**options)
     silent = [agent for agent, told in inner.opening(inner.source[0]).items() if not told]
     if silent:
         raise ValueError(f"memory: {name} tells {silent[0]} nothing first; its chat cannot begin")
     # Before calls of tools: what a seat writes where notes were asked for are its notes.
     inner.habits = (partial(Notes, rules), *inner.habits)
-    inner.beside += rules.resets
+    seats = inner.possible_agents
+    inner.beside = {seat: inner.beside.get(seat, 0) + rules.resets for seat in seats}
     inner.append_only, inner.chats = False, 1 + rules.resets
     for layer in (env, inner):
-        layer.env_kwargs = {**layer.env_kwargs, "memory": dict(options)}
+        layer.env_kwargs = {**getattr(layer, "env_kwargs", {}), "memory": dict(options)}
     return env

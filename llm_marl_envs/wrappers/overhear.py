@@ -76,11 +76,12 @@ class OverhearParallel(_Overheard, BaseParallelWrapper[str, Any, str]):
         """Step both; observations as the module says, the rest from the real one."""
         before = list(self.env.agents)
         observations, *rest = self.env.step(dict(actions))
+        infos = rest[-1]
         twin = self.twin
         twin.parted |= list(twin.env.agents) != before
         if not twin.parted:
             heard = dict(actions)
-            if twin.speaker in heard:
+            if twin.speaker in heard and not infos.get(twin.speaker, {}).get("beside"):
                 heard[twin.speaker] = twin.text()
             others = twin.env.step(heard)[0]
             twin.parted |= bool(self.env.agents) and list(twin.env.agents) != list(self.env.agents)
@@ -100,7 +101,9 @@ class OverhearAEC(_Overheard, BaseWrapper[str, Any, Any]):
         twin, agent = self.twin, self.env.agent_selection
         self.env.step(action)
         if not twin.parted:
-            twin.env.step(twin.text() if agent == twin.speaker and action is not None else action)
+            speaks = agent == twin.speaker and action is not None
+            beside = self.env.infos.get(agent, {}).get("beside")  # shown to nobody: no message
+            twin.env.step(twin.text() if speaks and not beside else action)
             twin.parted |= _next(self.env) is not None and _next(twin.env) != _next(self.env)
 
     def observe(self, agent: str) -> Any:

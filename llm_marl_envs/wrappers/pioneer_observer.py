@@ -88,7 +88,8 @@ class PioneerObserver(TextAECEnv):
             seat: list(self.with_notice(seat, env.chat(self._player)))
             for seat, env in self.inner.items()
         }
-        self._counts = {seat: len(chat) for seat, chat in self._chat.items()}
+        self._take_up_habits(common)
+        self._counts = {seat: len(env.chat(self._player)) for seat, env in self.inner.items()}
         self._passed = []
         self._paid = {seat: {} for seat in self.inner}
         self._facts = {seat: {} for seat in self.inner}
@@ -104,6 +105,18 @@ class PioneerObserver(TextAECEnv):
         for env in self.inner.values():
             env.close()
         super().close()
+
+    def documents(self, task: Task) -> Sequence[str]:
+        """As the environment inside."""
+        return self.inner[PIONEER].documents(task)
+
+    def record(self, task: Task) -> Mapping[str, str]:
+        """As the environment inside."""
+        return self.inner[PIONEER].record(task)
+
+    def solution(self, task: Task) -> str:
+        """As the environment inside."""
+        return self.inner[PIONEER].solution(task)
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """What the task tells its one agent, to both."""

@@ -44,6 +44,7 @@ class SingleSeat(TextParallelEnv):
         TypeError: another library's environment, whose seats may come and go.
     """
 
+    can_forget = False  # its opening says which part comes first
     metadata: ClassVar[dict[str, Any]] = described("single_seat")
 
     def __init__(self, env: TextEnv) -> None:
@@ -84,7 +85,8 @@ class SingleSeat(TextParallelEnv):
         chats = {seat: self._messages(seat) for seat in self.inner.possible_agents}
         self._counts = {seat: len(messages) for seat, messages in chats.items()}
         # An opening may be drawn at random: the writer is told the one of this episode.
-        self._chat = {WRITER: [self.assignment(chats)]}
+        self._chat = {WRITER: list(self.with_notice(WRITER, [self.assignment(chats)]))}
+        self._take_up_habits(self.rng.getrandbits(32) if seed is None else seed)
         return {WRITER: self._observe(WRITER)}, infos
 
     def redraw(self, seed: int) -> None:
@@ -96,6 +98,18 @@ class SingleSeat(TextParallelEnv):
         """As `TextParallelEnv.close`, of the environment inside, too."""
         self.inner.close()
         super().close()
+
+    def documents(self, task: Task) -> Sequence[str]:
+        """As the environment inside."""
+        return self.inner.documents(task)
+
+    def record(self, task: Task) -> Mapping[str, str]:
+        """As the environment inside."""
+        return self.inner.record(task)
+
+    def solution(self, task: Task) -> str:
+        """As the environment inside."""
+        return self.inner.solution(task)
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message: what every seat is told, and whose part comes first."""

@@ -5,8 +5,8 @@
 The seat is told so in the last lines of what it is told first:
 
     Before you act you may call a tool, at most 3 times in all, by a line of its own:
-    Call: calculate(expression) gives the exact value of numbers with + - * / // % ** and
-    parentheses (costs you 0.02)
+    Call: calculate(expression)
+      gives the exact value of numbers with + - * / // % ** and parentheses (costs you 0.02)
 
 An action with such a line is a *call*. It is an action of the seat like any other, a turn of its
 own that is paid and learned from; but the rules do not see it, nobody else is shown it, and the
@@ -31,9 +31,13 @@ looks like. A seat without tools has no calls, and a line of its text that looks
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future
 from functools import partial
+from inspect import isabstract
+from math import inf
 from typing import Any
 
 from pydantic import Field
@@ -45,10 +49,14 @@ from llm_marl_envs.core.outcome import Aside
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.seats import by_seat
 from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.sandbox import SandboxError
 from llm_marl_envs.tools import TOOLS
 from llm_marl_envs.tools.base import Tool
 from llm_marl_envs.tools.calls import Call, arguments_of, call_in
 
+BROKEN = (ConnectionError, BrokenExecutor, SandboxError)
+"""What a tool raises where something that it needs broke down: nothing that a seat did."""
+NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 MOST_RESULT = 2000
 """Characters of a result that are told."""
 CUT = "[the rest is left out]"
@@ -127,38 +135,49 @@ class Caller:
             facts["failed"] = f"there is no such tool; you have {', '.join(self.tools[agent])}"
             return facts["failed"], facts
         try:
-            facts["arguments"] = tool.checked(arguments_of(call, tool.schema()))
+            arguments = facts["arguments"] = arguments_of(call, tool.schema())
             chance = random.Random(f"tools/{self.seed}/{agent}/{self.count[agent]}")
-            result = _called(tool, partial(tool.call, facts["arguments"], self.env.task, chance))
+            task = self.env.task
+            result = _called(tool, lambda: tool.call(tool.checked(arguments), task, chance))
         except ValueError as error:
             facts["failed"] = " ".join(str(error).split())[:MOST_RESULT]
             return facts["failed"], facts
         return _fitting(result), facts
 
 
-def _called(tool: Tool, call: Any) -> str:
+def _called(tool: Tool, call: Callable[[], Any]) -> str:
     """What a tool says.
 
     Raises:
         ValueError: nothing that can be told; what is wrong in a line.
+        ConnectionError, BrokenExecutor, SandboxError: what it needs broke down.
     """
-    if tool.seconds is None:
-        result = call()
-    else:
-        watched = ThreadPoolExecutor(1, thread_name_prefix=tool.name)
-        try:
-            result = watched.submit(call).result(tool.seconds)
-        except TimeoutError as error:
-            raise ValueError(f"it did not answer within {tool.seconds:g} s") from error
-        except Exception as error:  # it is another's code; the seat is told its kind alone
-            if isinstance(error, ValueError):
-                raise
-            raise ValueError(f"it failed: {type(error).__name__}") from error
-        finally:
-            watched.shutdown(wait=False)
+    result = call() if tool.seconds is None else _watched(tool.seconds, call)
     if not isinstance(result, str):
         raise ValueError(f"it failed: its result is no text but {type(result).__name__}")
     return result
+
+
+def _watched(seconds: float, call: Callable[[], Any]) -> Any:
+    """The result of another's code; it is given up after so many seconds, in its own thread."""
+    answer: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - told to the seat, below
+            answer.set_exception(error)
+
+    # A daemon, which a process does not wait for at its end.
+    threading.Thread(target=run, daemon=True, name="tool").start()
+    try:
+        return answer.result(seconds)
+    except (ValueError, *BROKEN):
+        raise
+    except TimeoutError as error:
+        raise ValueError(f"it did not answer within {seconds:g} s") from error
+    except Exception as error:  # the seat is told its kind alone
+        raise ValueError(f"it failed: {type(error).__name__}") from error
 
 
 def _fitting(text: str) -> str:
@@ -192,7 +211,7 @@ def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper,
     name = inner.metadata["name"]
     if not isinstance(given, Mapping):
         raise TypeError(f"tools={given!r:.80}: expected a dict seat or role -> names of tools")
-    if any("tools" in layer.env_kwargs for layer in (env, inner)):
+    if any("tools" in getattr(layer, "env_kwargs", {}) for layer in (env, inner)):
         raise ValueError(f"tools: {name} has some already")
     options = {key: value for key, value in given.items() if key in Rules.model_fields}
     rules = Rules(**options)
@@ -204,7 +223,8 @@ def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper,
     _attach(inner, rules, tools)
     plain = {key: list(names) for key, names in named.items()}
     for layer in (env, inner):
-        layer.env_kwargs = {**layer.env_kwargs, "tools": {**plain, **options}}
+        own = getattr(layer, "env_kwargs", {})
+        layer.env_kwargs = {**own, "tools": {**plain, **options}}
     return env
 
 
@@ -216,12 +236,7 @@ def _made(env: TextEnv, seat: str, names: Any) -> dict[str, Tool]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"tools, {seat}: {name!r:.80}: expected the name of a tool")
-        head, _, argument = name.partition(":")
-        make = TOOLS.get(head)(argument) if argument and head in TOOLS else TOOLS.get(name)
-        if not (isinstance(make, type) and issubclass(make, Tool)):
-            raise TypeError(
-                f"tools, {seat}: {name!r}: expected a class of `Tool`, got {make!r:.80}"
-            )
+        make = _class_of(seat, name)
         try:
             tool = make(env)
         except ValueError as error:
@@ -231,10 +246,30 @@ def _made(env: TextEnv, seat: str, names: Any) -> dict[str, Tool]:
     return tools
 
 
+def _class_of(seat: str, name: str) -> type[Tool]:
+    """The class of a tool by its name, looked at."""
+    head, _, argument = name.partition(":")
+    makes = TOOLS.get(head) if argument and head in TOOLS else None
+    tool = TOOLS.get(name) if makes is None or isinstance(makes, type) else makes(argument)
+    if not isinstance(tool, type) or not issubclass(tool, Tool) or isabstract(tool):
+        raise TypeError(
+            f"tools, {seat}: {name!r}: expected a class derived from Tool that has all it needs, "
+            f"got {tool!r:.80}"
+        )
+    if not NAME.fullmatch(str(getattr(tool, "name", ""))):
+        raise ValueError(f"tools, {seat}: {name!r}: a tool's name is a word of at most 64 letters")
+    price: Any = tool.price
+    if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < inf:
+        raise ValueError(
+            f"tools, {seat}: {name!r} has price={price!r}: expected a number, 0 or more"
+        )
+    return tool
+
+
 def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]]) -> None:
     env.habits = (*env.habits, partial(Caller, tools, rules))
     env.notices = (*env.notices, {seat: _notice(of, rules) for seat, of in tools.items()})
-    env.beside += rules.calls
+    env.beside = {**env.beside, **{s: env.beside.get(s, 0) + rules.calls for s in tools}}
     all_tools = [tool for of in tools.values() for tool in of.values()]
     env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
     env.replayable &= all(tool.replayable for tool in all_tools)
@@ -249,5 +284,6 @@ def _notice(tools: Mapping[str, Tool], rules: Rules) -> str:
     for tool in tools.values():
         price = tool.price if rules.price is None else rules.price
         costs = f" (costs you {price:g})" if price else ""
-        lines.append(f"Call: {tool.example()} gives {tool.description}{costs}")
+        about = " ".join(tool.description.split())
+        lines.append(f"Call: {tool.example()}\n  gives {about}{costs}")
     return "\n".join(lines)

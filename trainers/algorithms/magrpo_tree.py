@@ -39,11 +39,12 @@ Deviations from the paper:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from llm_marl_envs.core.records import Branch, EpisodeGroup
-from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
+from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form, in_turn
 from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.trees import Sample, Tree, left_at, step_of
 
@@ -75,6 +76,19 @@ class MAGRPOTree(Algorithm):
             named="G samples at every node, G^K episodes",
         ),
     )
+
+    def check(self, env: Any, trained: Sequence[str]) -> None:
+        """Refuse seats that act at once and call tools: then the tree has no depth that is known.
+
+        Raises:
+            ValueError: says what came and what to do.
+        """
+        if not in_turn(env) and getattr(env.unwrapped, "beside", {}):
+            raise ValueError(
+                f"{self.name}: seats act at once, and call tools or write notes when they like, so "
+                "the number of steps of an episode is not known; leave tools and memory out, or "
+                "choose algorithm: magrpo"
+            )
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """G - 1 siblings at each node that an episode opened."""

@@ -334,7 +334,7 @@ def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
         ValueError: names the task and the agent.
     """
     env = env.unwrapped
-    if not isinstance(env, TextEnv):
+    if not isinstance(env, TextEnv) or env.chats > 1:  # a memory bounds chats, in characters
         return
     step = max(1, len(env.source) // CONTEXT_SAMPLE)
     tasks = [env.source[index] for index in range(0, len(env.source), step)]
@@ -344,10 +344,11 @@ def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
         size = partial(_bytes_told, agent)
         for task, words in heapq.nlargest(CONTEXT_READ, told, key=size):
             opening = len(policy.chats[name].opening(words[agent]))
-            longest = opening + env.most_actions * args.max_completion_length
+            actions = env.max_turns + env.beside.get(agent, 0)
+            longest = opening + actions * args.max_completion_length
             if limit is not None and longest > limit:
                 raise ValueError(
                     f"task {task.id!r}: {agent} may need {longest} tokens ({opening} to begin "
-                    f"with, {env.most_actions} x {args.max_completion_length} to answer) and the "
+                    f"with, {actions} x {args.max_completion_length} to answer) and the "
                     f"model's context holds {limit}; lower max_completion_length or turns"
                 )

@@ -111,7 +111,8 @@ def _texts(
 ) -> list[Instead]:
     """Per episode what is heard turn by turn; after the last text there is silence."""
     utterances = [
-        [turn.action for turn in episode.trajectory(speaker)] for episode in source or ()
+        [turn.action for turn in episode.trajectory(speaker) if not turn.info.get("beside")]
+        for episode in source or ()
     ] or [[]] * n_episodes
 
     def reader(texts: list[str]) -> Instead:

@@ -27,6 +27,7 @@ TWO = {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
         ("<think>Call: calculate(1)</think>\nCall: search(red)", Call("search", "red")),
         ("Call: python()\n```python\nprint(1)\n```", Call("python", "", "print(1)")),
         ("Call: f()", Call("f", "")),
+        ("```python``` is what I use.\nCall: f()", Call("f", "")),
     ],
 )
 def test_a_line_is_a_call(text: str, expected: Call) -> None:
@@ -46,6 +47,7 @@ def test_a_line_is_a_call(text: str, expected: Call) -> None:
         "I would write Call: search(red)",
         "Recall: search(red)",
         "<think>Call: search(red)</think>",
+        '```python\ndef f():\n    """\n    ```\n    """\nCall: search(red)\n```',
     ],
 )
 def test_quoted_fenced_or_thought_it_is_none(text: str) -> None:
@@ -77,6 +79,8 @@ def test_what_looks_like_a_call_and_is_none_is_said(text: str) -> None:
         ("7", NUMBER, {"n": 7}),
         ("", {"properties": {}}, {}),
         ("print(1)", PROGRAM, {"program": "print(1)"}),
+        ("{1, 2}", PROGRAM, {"program": "{1, 2}"}),
+        ("", {"properties": {"n": {"anyOf": [{"type": "integer"}]}}}, {}),
     ],
 )
 def test_arguments(written: str, schema: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -89,10 +93,17 @@ def test_a_program_may_stand_in_a_block() -> None:
 
 @pytest.mark.parametrize(
     ("written", "schema"),
-    [("{1: 2", WORDS), ("x, 2", TWO), ("seven", NUMBER), ("{" * 9000, TWO), ("[" * 9000, NUMBER)],
+    [
+        ("{1: 2", TWO),
+        ("x, 2", TWO),
+        ("seven", NUMBER),
+        ("NaN", NUMBER),
+        ("{" * 9000, TWO),
+        ("[" * 9000, NUMBER),
+    ],
 )
 def test_arguments_that_cannot_be_read(written: str, schema: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"expected|JSON"):
+    with pytest.raises(ValueError, match=r"expected|JSON|deep"):
         arguments_of(Call("f", written), schema)
 
 

@@ -20,6 +20,8 @@ from llm_marl_envs.tools.mcp import mcp
 pytest.importorskip("mcp")
 
 SERVER = '''
+import os
+
 from mcp.server.mcpserver import MCPServer
 
 server = MCPServer("numbers")
@@ -35,6 +37,11 @@ def add(a: int, b: int) -> int:
 @server.tool()
 def shout(text: str) -> str:
     return text.upper()
+
+
+@server.tool()
+def leaves() -> str:
+    os._exit(1)
 
 
 @server.tool()
@@ -73,6 +80,7 @@ def told(server: str, tool: str, call: str) -> tuple[str, dict[str, Any]]:
         ("shout", "Call: shout(hello)", "> HELLO", False),
         ("shout", 'Call: shout({"words": "x"})', "text", True),
         ("fails", "Call: fails()", "fails", True),
+        ("shout", 'Call: shout({"text": "\\ud800"})', "> ?", False),
     ],
 )
 def test_a_call_is_answered_by_the_server(
@@ -86,9 +94,8 @@ def test_a_call_is_answered_by_the_server(
 def test_a_seat_is_told_what_the_server_says_of_the_tool(server: str) -> None:
     env = make("debate-v0", tools={"debater_0": [f"mcp:{server}#add"]})
     env.reset(seed=0)
-    assert 'Call: add({"a": ..., "b": ...}) gives The sum of two numbers.' in env.observe(
-        "debater_0"
-    )
+    told = env.observe("debater_0")
+    assert 'Call: add({"a": ..., "b": ...})\n  gives The sum of two numbers.' in told
     assert not env.unwrapped.replayable
 
 
@@ -99,7 +106,16 @@ def test_a_name_of_another_form_is_refused(argument: str) -> None:
 
 
 def test_what_there_is_not(server: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="add, fails, shout"):
+    with pytest.raises(ValueError, match="add, fails, leaves, shout"):
         make("debate-v0", tools={"debater_0": [f"mcp:{server}#subtract"]})
     with pytest.raises(ConnectionError, match="no_server"):
         mcp(f"{sys.executable} {tmp_path / 'no_server.py'}#add")
+
+
+def test_a_server_that_is_gone_is_no_fault_of_the_seat(server: str) -> None:
+    """The episode fails as where any server breaks; the next call begins a new connection."""
+    env = make("debate-v0", tools={"debater_0": [f"mcp:{server}#leaves", f"mcp:{server}#shout"]})
+    env.reset(seed=0)
+    with pytest.raises(ConnectionError, match="gone"):
+        env.step("Call: leaves()")
+    assert "> HI" in told(server, "shout", "Call: shout(hi)")[0]

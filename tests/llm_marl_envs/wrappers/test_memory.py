@@ -131,3 +131,33 @@ def test_two_memories_or_another_library_are_refused() -> None:
         Memory(make("debate-v0", memory={"max_chars": 9}), max_chars=9)
     with pytest.raises(TypeError, match="memory"):
         Memory(BareParallel(), max_chars=9)
+
+
+def test_notes_of_many_lines_are_asked_for_once() -> None:
+    """How notes are quoted does not count: a chat that begins anew is shorter than it may be."""
+    env = make("agents_net-v0", nodes=4, turns=6, memory={"max_chars": 300, "resets": 50})
+    episode = talk(env, lambda request: "\n".join("x" * 200))
+    for agent in env.possible_agents:
+        own = [asked(turn) for turn in episode.trajectory(agent)]
+        assert any(own)
+        assert not any(first and second for first, second in zip(own, own[1:], strict=False))
+
+
+def test_the_opening_is_that_of_the_episode() -> None:
+    """Also where it is drawn at each reset, and two agents play the task one after the other."""
+    env = make("kuhn_poker-v1", pioneer_observer=True, memory={"max_chars": 2, "resets": 1})
+    for seed in range(8):
+        env.reset(seed=seed)
+        agent = env.agent_selection
+        first = env.observe(agent).messages[0].content
+        env.step("pass")
+        while env.agents and not env.observe(agent).messages[-1].content.startswith(DEMAND):
+            env.step("pass")
+        if env.agents:
+            env.step("my notes")
+            assert env.observe(agent).messages[0].content.startswith(first)
+
+
+def test_one_agent_in_all_seats_keeps_its_chat() -> None:
+    with pytest.raises(ValueError, match="memory"):
+        make("collab_maze-v0", single_seat=True, memory={"max_chars": 100})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pettingzoo.utils.conversions import parallel_to_aec
 from support.toys import BareParallel
 
 from llm_marl_envs import make, make_vec
@@ -16,7 +19,9 @@ from llm_marl_envs.core.records import Branch, Episode, Request, read_jsonl, wri
 from llm_marl_envs.core.seeds import Start, branch_start
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.measure.numbers.results import result_to_dict
-from llm_marl_envs.measure.runner import evaluate_team
+from llm_marl_envs.measure.paired import Stage
+from llm_marl_envs.measure.runner import Plan, evaluate_team
+from llm_marl_envs.measure.studies.messages import message_effects
 from llm_marl_envs.play.registry import make_recorded
 from llm_marl_envs.play.replay import replay
 from llm_marl_envs.play.rollout import rollout
@@ -321,3 +326,109 @@ def test_a_record_names_no_code() -> None:
     with pytest.raises(ValueError, match="allow_code"):
         make_recorded("debate-v0", {"tools": {"debater_0": ["calculate", f"{HERE}:Fixed"]}})
     assert make_recorded("debate-v0", {"tools": {"debater_0": ["calculate"], "price": 0.1}})
+
+
+class Odd(Fixed):
+    """Whose class says something that is refused, as a test sets it."""
+
+    name = "odd"
+
+
+class Unfinished(Tool):
+    """Has no `call`."""
+
+    name = "unfinished"
+    description = "nothing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({"price": -1}, "price"), ({"price": float("nan")}, "price"), ({"name": "two words"}, "name")],
+)
+def test_a_tool_of_another_form_is_refused(
+    changes: dict[str, Any], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attribute, value in changes.items():
+        monkeypatch.setattr(Odd, attribute, value)
+    with pytest.raises(ValueError, match=word):
+        make("debate-v0", tools={"debater_0": [f"{HERE}:Odd"]})
+    with pytest.raises(TypeError, match="Tool"):
+        make("debate-v0", tools={"debater_0": [f"{HERE}:Unfinished"]})
+
+
+def test_terms_are_rewards_beside_partners_that_call() -> None:
+    """What others were paid before is not paid again while a seat calls."""
+
+    def answer(request: Request) -> str:
+        return CALL if request.turn < 3 else "I do not know"
+
+    env = Partners(
+        make("consult-v0", tools={"person": ["calculate"]}), {"person_0": ScriptedPolicy(answer)}
+    )
+    episode = talk(env, {"asker_0": ["What?"] * 9})
+    terms = sum(episode.terms_of("asker_0").values())
+    assert episode.undiscounted_return("asker_0") == pytest.approx(terms)
+
+
+def test_calls_are_no_messages() -> None:
+    """What a message is worth is the same whether its speaker calls a tool before."""
+    effects = []
+    for calls in (False, True):
+        env = make("debate-v0", tools={"debater_0": ["calculate"]})
+        experts = env.experts()
+
+        def say(request: Request, calls: bool = calls, experts: Any = experts) -> str:
+            if calls and request.agent == "debater_0" and request.turn == 0:
+                return CALL
+            task = make("debate-v0").source.find(request.task_id)
+            chat = [
+                m for m in request.messages if m.content != CALL and "Result of" not in m.content
+            ]
+            return experts.reply(task, request.agent, experts.conventions(task)[0], chat)
+
+        team = dict.fromkeys(env.possible_agents, ScriptedPolicy(say))
+        stage = Stage(env, Plan(n_tasks=4))
+        silent = message_effects(stage, team)[0]
+        effects.append((silent.speaker, silent.lost.mean, silent.heard, silent.parted))
+    assert effects[0] == effects[1]
+    assert effects[0][1] > 0.5
+
+
+def test_a_tool_that_hangs_does_not_hold_the_process(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    begun = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "slow.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert "did not answer" in done.stdout, done.stderr
+    assert time.perf_counter() - begun < 40
+
+
+SLOW = """
+import time
+from llm_marl_envs import make
+from llm_marl_envs.tools.base import Tool, ToolArguments
+
+class Slow(Tool):
+    name, description, seconds = "slow", "sleeps", 0.2
+
+    class Arguments(ToolArguments):
+        text: str = ""
+
+    def call(self, arguments, task, chance):
+        time.sleep(600)
+
+if __name__ == "__main__":
+    env = make("debate-v0", tools={"debater_0": ["slow:Slow"]})
+    env.reset(seed=0)
+    env.step("Call: slow()")
+    print(env.observe("debater_0"))
+"""
+
+
+def test_wrappers_of_pettingzoo_around_it() -> None:
+    given: dict[str, Any] = {"helper_0": ["calculate"]}
+    assert Tools(parallel_to_aec(make("coop_coding-v0")), given).env_kwargs["tools"] == given
+    single: Any = make("retrieve_pipeline-v0", single_seat=True, tools={"writer": ["search"]})
+    single.reset(seed=0)
+    assert "Call: search(words)" in single.unwrapped.chat("writer_0")[0].content

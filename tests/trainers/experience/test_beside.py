@@ -9,9 +9,11 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from support.enumeration import algorithm_of
 from support.models import make_trainer
 from support.toys import WordPair
 
+from llm_marl_envs import make
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.outcome import Aside
 from llm_marl_envs.core.spaces import Message
@@ -41,7 +43,7 @@ class Whims:
 
 def whimsical() -> Any:
     env = WordPair()
-    env.habits, env.beside = (Whims,), 2
+    env.habits, env.beside = (Whims,), dict.fromkeys(env.possible_agents, 2)
     return env
 
 
@@ -96,3 +98,23 @@ def test_notes_begin_a_new_row_and_the_weights_move(tmp_path: Path) -> None:
     after = dict(trainer.model.named_parameters())
     assert any((after[name] != value).any() for name, value in before.items())
     assert all(value.isfinite().all() for value in after.values())
+
+
+def test_a_tree_of_seats_that_act_at_once_is_refused() -> None:
+    env = make("coop_coding-v0", turns=2, tools={"main": ["calculate"]})
+    with pytest.raises(ValueError, match="tools"):
+        algorithm_of("magrpo_tree").check(env, env.possible_agents)
+    turns = make("debate-v0", tools={"debater_0": ["calculate"]})
+    algorithm_of("magrpo_tree").check(turns, turns.possible_agents)
+
+
+def test_a_memory_is_what_makes_an_episode_fit(tmp_path: Path) -> None:
+    """A chat that begins anew needs no room for all that was said; calls are those of a seat."""
+    many: dict[str, Any] = {"turns": 400}
+    short = {"max_completion_length": 64}
+    with pytest.raises(ValueError, match="context"):
+        make_trainer(
+            tmp_path / "a", lambda: make("agents_net-v0", **many), max_completion_length=64
+        )
+    forgets = {**many, "memory": {"max_chars": 100, "resets": 1000}}
+    make_trainer(tmp_path / "b", lambda: make("agents_net-v0", **forgets), **short)
