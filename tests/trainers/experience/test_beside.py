@@ -111,7 +111,7 @@ def test_a_tree_of_seats_that_act_at_once_is_refused() -> None:
 def test_a_memory_is_what_makes_an_episode_fit(tmp_path: Path) -> None:
     """A chat that begins anew needs no room for all that was said; calls are those of a seat."""
     many: dict[str, Any] = {"turns": 400}
-    short = {"max_completion_length": 64}
+    short: dict[str, Any] = {"max_completion_length": 64}
     with pytest.raises(ValueError, match="context"):
         make_trainer(
             tmp_path / "a", lambda: make("agents_net-v0", **many), max_completion_length=64
