@@ -140,6 +140,7 @@ class TextEnv:
         self._own_actions: dict[str, int] = {}
         self._cut: dict[str, bool] = {}  # whether its last action was cut
         self._habits: list[Habit] = []
+        self._drawn_from = 0  # what chance after the opening follows from
         self._line: Line | None = None
         self._sent: dict[str, int] = {}  # characters of each agent's last action; without: empty
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
@@ -395,15 +396,16 @@ class TextEnv:
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
         self.begin_episode()
         self._chat = {agent: list(chat) for agent, chat in self.first_words(self.task).items()}
-        self._take_up_habits(after)
+        self._drawn_from = after
+        self._take_up_habits()
         shared = [
             sha256(text.encode("utf-8", "surrogatepass")) for text in self.clusters(self.task)
         ]
         self._shared = {"task_clusters": [key.hexdigest()[:16] for key in shared]} if shared else {}
 
-    def _take_up_habits(self, seed: int) -> None:
+    def _take_up_habits(self) -> None:
         """Begin what agents do beside the rules; they have been told their openings."""
-        self._habits = [habit(self, seed) for habit in self.habits]
+        self._habits = [habit(self, self._drawn_from) for habit in self.habits]
 
     def _choose(self, wanted: Any) -> Task:
         if wanted is None:
@@ -634,22 +636,17 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         if aside is None:
             self._taken[agent] += 1
             outcome = self._charged(self.play_one(agent, text))
-            following, informed = self.next_agent(agent), self.agents
+            following = self.next_agent(agent)
             ended = outcome.ended or self._taken[following] >= self.max_turns
         else:
-            outcome, following, informed, ended = (
-                self._beside({agent: aside}),
-                agent,
-                [agent],
-                False,
-            )
+            outcome, following, ended = self._beside({agent: aside}), agent, False
         self._tell(outcome)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = {a: self._reward(a, outcome) for a in self.agents}
-        for other in self.agents:  # beside the rules nobody else is paid or told anything
-            if other in informed:
+        for other in self.agents:
+            if aside is None or other == agent:
                 self.infos[other] = self._info(other, outcome)
-            elif "reward_terms" in self.infos[other]:
+            elif "reward_terms" in self.infos[other]:  # what it did stands, and pays nothing now
                 self.infos[other] = {**self.infos[other], "reward_terms": {}}
         if ended:
             self.terminations = dict.fromkeys(self.agents, True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 WORD = re.compile(r"\w+")
+KEPT = 256
+"""Sets of documents whose index is kept."""
 MOST_WORDS = 256
 """Words of a query that count, the first ones."""
 
@@ -39,23 +41,32 @@ class Index:
 
         Documents that share no word with the query are left out.
         """
+        ranking = self._scores
+        if ranking is None:
+            return []
         words = dict.fromkeys(words_of(query)[:MOST_WORDS])
-        known = [word for word in words if word in self._vocabulary]
+        known = [word for word in words if word in ranking.vocab_dict]
         if not known:
             return []
-        scores = self._scores.get_scores(known)
+        scores = ranking.get_scores(known)
         order = np.argsort(-scores, kind="stable")[:n]
         return [int(place) for place in order if scores[place] > 0]
 
     @cached_property
-    def _vocabulary(self) -> frozenset[str]:
-        return frozenset(word for text in self.documents for word in words_of(text))
-
-    @cached_property
     def _scores(self) -> Any:
+        """What bm25s knows of the documents; None where they hold no word."""
         import bm25s  # takes a third of a second, and most environments search nothing
 
+        words = [words_of(text) for text in self.documents]
+        if not any(words):
+            return None
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         scores = bm25s.BM25()
-        scores.index([words_of(text) for text in self.documents], show_progress=False)
+        scores.index(words, show_progress=False)
         return scores
+
+
+@lru_cache(maxsize=KEPT)
+def index_of(documents: tuple[str, ...]) -> Index:
+    """The index of some documents, made once for all episodes of a task."""
+    return Index(documents)

@@ -20,7 +20,9 @@ from llm_marl_envs.core.parsing import answer_of, code_of, lines_of, outside_fen
 from llm_marl_envs.tools.base import CODE
 
 MARK = "call:"
-FORM = re.compile(r"call:\s*([A-Za-z_][\w.-]{0,63})\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
+NAME = r"[A-Za-z_][\w.-]{0,63}"
+"""The name of a tool."""
+FORM = re.compile(rf"call:\s*({NAME})\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
 DEEPEST = 32
 PAIRS = (('"', '"'), ("'", "'"), ("`", "`"), ("“", "”"))
 """Marks around a text that belong to no argument."""

@@ -54,40 +54,39 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
         ready: Future[dict[str, Any]] = Future()
-        thread = threading.Thread(target=self._run, args=(ready,), daemon=True, name="mcp")
-        thread.start()
+        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True, name="mcp")
+        self._thread.start()
+        atexit.register(self.close)
         try:
             self.tools = ready.result(SECONDS)
         except Exception as error:
-            raise ConnectionError(
-                f"MCP server {server!r}: {type(error).__name__}: {error}"
-            ) from error
-        atexit.register(self.close, thread)
+            self.close()
+            why = f"{type(error).__name__}: {error}"
+            raise ConnectionError(f"MCP server {server!r}: {why}") from error
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """What the server answers; errors of the SDK as they come.
+        """What the server answers; errors of the SDK as they come."""
+        return self._wait(self._client.call_tool(name, dict(arguments)), SECONDS)
 
-        Raises:
-            ConnectionError: the server is gone; the next call begins a new connection.
-        """
+    def answers(self) -> bool:
+        """Whether the server is there."""
+        if not self._thread.is_alive():
+            return False
         try:
-            return self._wait(self._client.call_tool(name, dict(arguments)), SECONDS)
-        except Exception:
-            try:
-                self._wait(self._client.list_tools(), ALIVE)
-            except Exception as error:
-                server_of.cache_clear()
-                raise ConnectionError(f"the MCP server of {name!r} is gone") from error
-            raise
+            self._wait(self._client.list_tools(), ALIVE)
+        except Exception:  # noqa: BLE001 - whatever it is, there is no answer
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the connection, and the server that was started for it."""
+        atexit.unregister(self.close)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(ALIVE)
 
     def _wait(self, asked: Any, seconds: float) -> Any:
         return asyncio.run_coroutine_threadsafe(asked, self._loop).result(seconds)
-
-    def close(self, thread: threading.Thread) -> None:
-        """End the connection, and the server that was started for it."""
-        if thread.is_alive():
-            self._loop.call_soon_threadsafe(self._end.set)
-            thread.join(SECONDS)
 
     def _run(self, ready: Future[dict[str, Any]]) -> None:
         try:
@@ -103,10 +102,35 @@ class Server:
             await self._end.wait()
 
 
-@lru_cache
+_SERVERS: dict[str, Server] = {}
+_LOCK = threading.Lock()  # environments step in threads
+
+
 def server_of(server: str) -> Server:
     """The connection to a server, made once."""
-    return Server(server)
+    with _LOCK:
+        if server not in _SERVERS:
+            _SERVERS[server] = Server(server)
+        return _SERVERS[server]
+
+
+def called(server: str, name: str, arguments: Mapping[str, Any]) -> Any:
+    """What a tool of a server answers.
+
+    Raises:
+        ConnectionError: the server is gone; the next call begins a new connection.
+    """
+    connection = server_of(server)
+    try:
+        return connection.call(name, arguments)
+    except Exception as error:
+        if connection.answers():
+            raise
+        with _LOCK:  # another thread may have found it out, and begun anew
+            if _SERVERS.get(server) is connection:
+                del _SERVERS[server]
+        connection.close()
+        raise ConnectionError(f"the MCP server {server!r} is gone") from error
 
 
 class MCPTool(Tool):
@@ -138,7 +162,7 @@ class MCPTool(Tool):
         Raises:
             ValueError: the server says that it failed.
         """
-        answer = server_of(self.server).call(self.name, arguments)
+        answer = called(self.server, self.name, arguments)
         parts = [getattr(part, "text", f"[{part.type}]") for part in answer.content]
         if answer.is_error:
             raise ValueError(" ".join(parts) or "it failed")

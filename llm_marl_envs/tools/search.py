@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.tools.base import Tool, ToolArguments
-from llm_marl_envs.tools.bm25 import Index
+from llm_marl_envs.tools.bm25 import index_of
 
 MOST_DOCUMENTS = 3
-KEPT = 256
-"""Sets of documents whose index is kept."""
 
 
 class Search(Tool):
@@ -39,9 +36,3 @@ class Search(Tool):
         if not places:
             return "No document has these words."
         return "\n".join(" ".join(index.documents[place].split()) for place in places)
-
-
-@lru_cache(maxsize=KEPT)
-def index_of(documents: tuple[str, ...]) -> Index:
-    """The index of some documents, made once."""
-    return Index(documents)

@@ -7,12 +7,12 @@ for notes. Then its chat begins anew, from its opening and those notes, and it a
 
     ... 640 characters since the opening ...
     Write what you need to go on, at most 300 characters. You will see your task and this alone.
-    runner_0    My key is red; runner_1 said left twice.
+    node_0      My colour is red; node_1 said blue twice.
 
     <its opening>
     Your notes:
-    > My key is red; runner_1 said left twice.
-    runner_0    left
+    > My colour is red; node_1 said blue twice.
+    node_0      To node_1: red
 
 Notes are an action like any other: sampled, learned from with the return of what follows, and in
 the record. The rules do not see them, and nobody else is shown them. As long as no chat grows

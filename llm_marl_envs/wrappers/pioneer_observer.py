@@ -88,8 +88,8 @@ class PioneerObserver(TextAECEnv):
             seat: list(self.with_notice(seat, env.chat(self._player)))
             for seat, env in self.inner.items()
         }
-        self._take_up_habits(common)
-        self._counts = {seat: len(env.chat(self._player)) for seat, env in self.inner.items()}
+        self._take_up_habits()
+        self._counts = {seat: len(chat) for seat, chat in self._chat.items()}
         self._passed = []
         self._paid = {seat: {} for seat in self.inner}
         self._facts = {seat: {} for seat in self.inner}

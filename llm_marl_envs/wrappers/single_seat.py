@@ -86,7 +86,7 @@ class SingleSeat(TextParallelEnv):
         self._counts = {seat: len(messages) for seat, messages in chats.items()}
         # An opening may be drawn at random: the writer is told the one of this episode.
         self._chat = {WRITER: list(self.with_notice(WRITER, [self.assignment(chats)]))}
-        self._take_up_habits(self.rng.getrandbits(32) if seed is None else seed)
+        self._take_up_habits()
         return {WRITER: self._observe(WRITER)}, infos
 
     def redraw(self, seed: int) -> None:

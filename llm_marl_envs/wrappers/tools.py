@@ -1,6 +1,6 @@
 """Seats that may call tools: `make(id, tools={...})`, or `Tools(env, {...})`.
 
-    make("math_team-v0", tools={"reasoner_0": ["calculate"], "price": 0.02, "calls": 3})
+    make("math_team-v1", tools={"reasoner_0": ["calculate"], "price": 0.02, "calls": 3})
 
 The seat is told so in the last lines of what it is told first:
 
@@ -52,11 +52,10 @@ from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.sandbox import SandboxError
 from llm_marl_envs.tools import TOOLS
 from llm_marl_envs.tools.base import Tool
-from llm_marl_envs.tools.calls import Call, arguments_of, call_in
+from llm_marl_envs.tools.calls import NAME, Call, arguments_of, call_in
 
 BROKEN = (ConnectionError, BrokenExecutor, SandboxError)
 """What a tool raises where something that it needs broke down: nothing that a seat did."""
-NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 MOST_RESULT = 2000
 """Characters of a result that are told."""
 CUT = "[the rest is left out]"
@@ -256,7 +255,7 @@ def _class_of(seat: str, name: str) -> type[Tool]:
             f"tools, {seat}: {name!r}: expected a class derived from Tool that has all it needs, "
             f"got {tool!r:.80}"
         )
-    if not NAME.fullmatch(str(getattr(tool, "name", ""))):
+    if not re.fullmatch(NAME, str(getattr(tool, "name", ""))):
         raise ValueError(f"tools, {seat}: {name!r}: a tool's name is a word of at most 64 letters")
     price: Any = tool.price
     if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < inf:

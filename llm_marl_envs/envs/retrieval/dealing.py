@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from llm_marl_envs.core.parsing import answer_of, lines_of
-from llm_marl_envs.tools.bm25 import Index
+from llm_marl_envs.tools.bm25 import index_of
 
 DEALS = {1: (10,), 2: (5, 5), 3: (4, 3, 3), 4: (3, 3, 2, 2)}
 """Number of sub-questions -> how many documents each may bring."""
@@ -66,9 +66,3 @@ def retrieve(documents: tuple[str, ...], searches: Sequence[str]) -> Batches:
 def best(documents: tuple[str, ...], words: str, count: int) -> tuple[int, ...]:
     """What fits some words best; episodes of a task often search for the same."""
     return tuple(index_of(documents).best(words, count))
-
-
-@lru_cache(maxsize=256)
-def index_of(documents: tuple[str, ...]) -> Index:
-    """One index for all episodes of a task."""
-    return Index(documents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from llm_marl_envs.play.replay import replay
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.tools.mcp import mcp
+from llm_marl_envs.tools.mcp import mcp, server_of
 
 pytest.importorskip("mcp")
 
@@ -112,10 +113,20 @@ def test_what_there_is_not(server: str, tmp_path: Path) -> None:
         mcp(f"{sys.executable} {tmp_path / 'no_server.py'}#add")
 
 
-def test_a_server_that_is_gone_is_no_fault_of_the_seat(server: str) -> None:
+def test_a_server_that_is_gone_is_no_fault_of_the_seat(server: str, tmp_path: Path) -> None:
     """The episode fails as where any server breaks; the next call begins a new connection."""
-    env = make("debate-v0", tools={"debater_0": [f"mcp:{server}#leaves", f"mcp:{server}#shout"]})
+    second = tmp_path / "second.py"
+    second.write_text(SERVER)
+    other = f"{sys.executable} {second}"
+    first, healthy = server_of(server), server_of(other)
+    env = make("debate-v0", tools={"debater_0": [f"mcp:{server}#leaves", f"mcp:{other}#shout"]})
     env.reset(seed=0)
+    begun = time.perf_counter()
     with pytest.raises(ConnectionError, match="gone"):
         env.step("Call: leaves()")
+    assert time.perf_counter() - begun < 20
     assert "> HI" in told(server, "shout", "Call: shout(hi)")[0]
+    assert server_of(server) is not first
+    assert server_of(other) is healthy
+    assert healthy.answers()
+    assert not first.answers()

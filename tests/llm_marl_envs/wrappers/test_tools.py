@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from llm_marl_envs.measure.runner import Plan, evaluate_team
 from llm_marl_envs.measure.studies.messages import message_effects
 from llm_marl_envs.play.registry import make_recorded
 from llm_marl_envs.play.replay import replay
-from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.rollout import Failures, rollout
 from llm_marl_envs.play.testing import check_text_env
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
@@ -432,3 +433,80 @@ def test_wrappers_of_pettingzoo_around_it() -> None:
     single: Any = make("retrieve_pipeline-v0", single_seat=True, tools={"writer": ["search"]})
     single.reset(seed=0)
     assert "Call: search(words)" in single.unwrapped.chat("writer_0")[0].content
+
+
+def test_a_tool_that_breaks_the_environment_ends_that_episode_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In an extra round: it fails, a fresh copy plays the next one, and that is as any other."""
+    monkeypatch.setattr(Fixed, "seconds", None)  # one that is not watched
+    monkeypatch.setattr(Fixed, "answer", KeyError("inside"))
+    arguments: dict[str, Any] = {"tools": {"main_0": [f"{HERE}:Fixed"]}}
+    made = partial(make, "coop_coding-v0", **arguments)
+
+    def say(request: Request) -> str:
+        calls = request.agent == "main_0" and request.episode == 0
+        return "Call: fixed()" if calls else "x"
+
+    team = dict.fromkeys(made().possible_agents, ScriptedPolicy(say))
+    starts = [Start(task=0), Start(task=0)]
+    broken, whole = rollout(VectorTextEnv([made()]), team, starts, failures=Failures(made))
+    assert broken.failed
+    assert "KeyError" in str(broken.failure)
+    assert [turn.action for turn in broken.turns] == ["x", "Call: fixed()"]
+    assert whole.turns == talk(made(), {}).turns
+
+
+def test_chance_drawn_anew_reaches_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a branch with a chance of its own draws it; what was told before stands."""
+    drawn = staticmethod(lambda chance: str(chance.random()))
+    monkeypatch.setattr(Fixed, "answer", drawn)
+
+    def results(seed: int | None) -> list[str]:
+        env = make("debate-v0", tools={"debater_0": [f"{HERE}:Fixed"]})
+        env.reset(seed=1, options={"task": 0})
+        env.step("Call: fixed()")
+        if seed is not None:
+            env.redraw(seed)
+        env.step("Call: fixed()")
+        return [m.content for m in env.chat("debater_0") if "Result of" in m.content]
+
+    same, other = results(None), results(7)
+    assert results(None) == same
+    assert results(7) == other
+    assert same[0] == other[0]
+    assert same[1] != other[1]
+
+
+def test_a_call_follows_no_convention() -> None:
+    """Whether seats match is read from what they say to the rules."""
+    matches = []
+    for calls in (False, True):
+        env = make("coop_coding-v0", tools={"main": ["calculate"]})
+        experts = env.experts()
+
+        def say(request: Request, calls: bool = calls, experts: Any = experts) -> str:
+            if calls and request.agent == "main_0" and request.turn == 0:
+                return CALL
+            task = make("coop_coding-v0", split="test").source.find(request.task_id)
+            return experts.first(task, request.agent, experts.conventions(task)[0])
+
+        team = dict.fromkeys(env.possible_agents, ScriptedPolicy(say))
+        arguments: dict[str, Any] = {"tools": {"main": ["calculate"]}, "split": "test"}
+        result = evaluate_team(
+            lambda made=arguments: make("coop_coding-v0", **made), team, n_tasks=4
+        )
+        matches.append((result.match, result.success))
+    assert matches == [(1.0, 1.0), (1.0, 1.0)]
+
+
+def test_one_agent_in_all_seats_draws_the_tasks_that_the_seats_would() -> None:
+    """Also where resets name no seed."""
+    tasks = []
+    for single in (False, True):
+        env: Any = make("coop_coding-v0", single_seat=single)
+        env.reset(seed=0)
+        for _ in range(5):
+            env.reset()
+            tasks.append(env.unwrapped.task.id)
+    assert tasks[:5] == tasks[5:]
