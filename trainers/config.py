@@ -18,6 +18,7 @@ from llm_marl_envs.core.checks import check_types, suggestion
 from llm_marl_envs.core.options import Positive, Share, declared_fields
 from llm_marl_envs.core.records import Chance
 from llm_marl_envs.play.rollout import Context
+from llm_marl_envs.tools.native import ToolFormat
 from trainers.algorithms import chosen_algorithm
 from trainers.algorithms.base import Baseline, Scale
 from trainers.batch.drift import TokenMode
@@ -173,6 +174,9 @@ class MAGRPOConfig(GRPOConfig):
     """What changes from update to update, a map of 'exchange', 'population', 'in_turn',
     'horizon', 'difficulty', 'pool' and 'sequential' to their settings; see
     trainers.schedules.schedules."""
+    tool_format: ToolFormat | dict[str, ToolFormat] = "line"
+    """How agents call tools: 'line', or 'native' in the format of their models' chat templates; or
+    a map of seats or roles to these, 'line' for others. See docs/howto/tools.md."""
     context: Context = "append"
     """Chat of environments that send bare strings: 'append' or 'fresh'."""
     max_turns: AtLeastOne | None = None

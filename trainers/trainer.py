@@ -774,6 +774,8 @@ class MAGRPOTrainer(GRPOTrainer):
             env["sampled_by"] = {**self._sampler(), **sampler}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
+        if self.token_policy.tool_format != "line":
+            env["tool_format"] = self.token_policy.tool_format
         name = self.args.recipe or algorithm_name(self.args.algorithm)
         trained = training_facts(name, self.state)
         writes = self.accelerator.is_main_process
@@ -902,6 +904,7 @@ def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:
         temperature=args.temperature,
         engine=make_engine(args.engine, team, args),
         template_kwargs=template_kwargs,
+        tool_format=args.tool_format,
     )
 
 

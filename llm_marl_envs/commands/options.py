@@ -70,6 +70,12 @@ def add_sampling(parser: ArgumentParser) -> None:
     _add_assignments(
         parser, "--template", "a variable of the chat template, e.g. enable_thinking=false"
     )
+    parser.add_argument(
+        "--tool-format",
+        choices=("line", "native"),
+        help="how models call tools: by a line of text, or in their own format (default: a saved "
+        "team's own, else line)",
+    )
 
 
 def add_overrides(parser: ArgumentParser) -> None:
@@ -177,6 +183,7 @@ def sampling_of(options: Namespace) -> Any:
         temperature=0.0 if options.greedy else options.temperature,
         max_completion_length=options.max_tokens,
         template=assignments(options.template),
+        tool_format=options.tool_format,
     )
 
 

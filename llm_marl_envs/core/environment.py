@@ -24,9 +24,9 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.outcome import Aside, Bounds, Habit, Line, Outcome
+from llm_marl_envs.core.outcome import BESIDE, Aside, Bounds, Habit, Line, Outcome
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
-from llm_marl_envs.core.spaces import Message, Observation, TextSpace
+from llm_marl_envs.core.spaces import Message, Observation, TextSpace, ToolSheet
 from llm_marl_envs.core.tasks import SPLITS, Task, TaskSource
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class TextEnv:
     """Make, for an episode and its seed, what agents do beside the rules, first come first."""
     beside: Mapping[str, int] = {}
     """Agent -> most of its actions in an episode that the rules do not see."""
+    tool_sheets: Mapping[str, ToolSheet] = {}
+    """Agent -> the tools that it may call; see `wrappers.tools`."""
     notices: tuple[Mapping[str, str], ...] = ()
     """What seats are told of the channel, of tools and the like, each a line; see `wrappers`."""
     rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
@@ -460,7 +462,7 @@ class TextEnv:
         return Outcome(
             reward_terms={agent: aside.reward_terms for agent, aside in asides.items()},
             feedback={agent: aside.feedback for agent, aside in asides.items() if aside.feedback},
-            facts={agent: {"beside": True, **aside.facts} for agent, aside in asides.items()},
+            facts={agent: {BESIDE: True, **aside.facts} for agent, aside in asides.items()},
         )
 
     def _demand(self, agents: Sequence[str]) -> None:
@@ -473,7 +475,9 @@ class TextEnv:
 
     def _tell(self, outcome: Outcome) -> None:
         for agent, text in outcome.feedback.items():
-            self._chat[agent].append(Message("user", text))
+            facts = outcome.facts.get(agent, {})
+            tool = facts["call"]["tool"] or "no tool" if "call" in facts and BESIDE in facts else ""
+            self._chat[agent].append(Message("user", text, result_of=tool))
 
     def _reward(self, agent: str, outcome: Outcome) -> float:
         return float(sum(outcome.reward_terms.get(agent, {}).values()))

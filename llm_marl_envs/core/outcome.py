@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from llm_marl_envs.core.spaces import Message
 
+BESIDE = "beside"
+"""A key of the info of an agent whose action the rules did not see."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import finite
 
@@ -53,6 +53,7 @@ class Request:
         seed: all randomness of the answer comes from this number, never from batch neighbours.
         before: the agent's turn before this one, where the policy was not asked for it (a branch
             plays it as recorded): one that keeps token ids goes on from its ids. Else None.
+        tools: what the agent may call; None where it has no tools.
     """
 
     env_id: str
@@ -64,6 +65,7 @@ class Request:
     observation: str
     seed: int
     before: Turn | None = None
+    tools: ToolSheet | None = None
 
     @property
     def role(self) -> str:
@@ -86,6 +88,8 @@ class Response:
             lengths of the ids: counted by a server, or summed over several calls.
         id: what the server calls this answer, or the version of the weights that a sampling engine
             names; "" without one. Not in transcripts and no part of what is equal.
+        written: what the model wrote, where `text` says it in other words: a call in the model's
+            own format is a line `Call: ...` in `text`. Else "".
     """
 
     text: str
@@ -96,6 +100,7 @@ class Response:
     policy: str = ""
     usage: tuple[int, int] | None = None
     id: str = field(default="", compare=False)
+    written: str = ""
 
     @property
     def tokens(self) -> tuple[int, int] | None:
@@ -419,10 +424,12 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         counted = response.tokens
     if counted is not None:
         answer["usage"] = list(counted)
+    if response.written:
+        answer["written"] = response.written
     return {
         "agent": turn.agent,
         "index": turn.index,
-        "messages": [[message.role, message.content] for message in turn.messages],
+        "messages": [_message_as_list(message) for message in turn.messages],
         "response": answer,
         "reward": float(turn.reward),
         "reward_terms": plain(turn.reward_terms),
@@ -430,6 +437,10 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "info": plain(turn.info),
         **({"given": True} if turn.given else {}),
     }
+
+
+def _message_as_list(message: Message) -> list[str]:
+    return [message.role, message.content, *([message.result_of] if message.result_of else [])]
 
 
 def plain(value: Any) -> Any:
@@ -496,7 +507,7 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
     return Turn(
         agent=data["agent"],
         index=data["index"],
-        messages=tuple(Message(role, content) for role, content in data["messages"]),
+        messages=tuple(Message(*message) for message in data["messages"]),
         response=Response(
             text=answer["text"],
             prompt_ids=ids("prompt_ids"),
@@ -505,6 +516,7 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
             cut=answer["cut"],
             policy=answer["policy"],
             usage=ids("usage"),
+            written=answer.get("written", ""),
         ),
         reward=data["reward"],
         reward_terms=data["reward_terms"],

@@ -30,16 +30,33 @@ class Message:
     Attributes:
         role: "system", "user" (the environment speaks) or "assistant" (the agent's own action).
         content: the text, unrendered.
+        result_of: the tool that it is a result of, where the agent called one; else "".
     """
 
     role: ChatRole
     content: str
+    result_of: str = ""
 
     def __post_init__(self) -> None:
         if self.role not in CHAT_ROLES:
             raise ValueError(f"message role {self.role!r}: expected one of {CHAT_ROLES}")
         if not isinstance(self.content, str):
             raise TypeError(f"message content must be str, got {type(self.content).__name__}")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ToolSheet:
+    """The tools of a seat, for a policy whose model has its own format of calls.
+
+    Attributes:
+        notice: what the seat is told first of its tools, lines that say how a line calls.
+        native: what a model with a format of its own is told instead; it has the schemas, too.
+        schemas: of each tool, as OpenAI's protocol and chat templates take them.
+    """
+
+    notice: str
+    native: str
+    schemas: tuple[dict[str, Any], ...]
 
 
 def render_messages(messages: Sequence[Message]) -> str:

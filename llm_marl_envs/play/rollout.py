@@ -183,6 +183,7 @@ class _Live:
     ) -> None:
         env = as_played(env)
         self.env, self.start, self.keep = env, start, keep
+        self.sheets = getattr(env.unwrapped, "tool_sheets", {})
         self.states = states
         self.state: str | None = None
         self.recorded = RecordedActions(start)
@@ -250,6 +251,7 @@ class _Live:
                     observation=str(self.observations[agent]),
                     seed=derive_seed(self.start.sample_seed, agent, turn),
                     before=before.turn() if before is not None and before.given else None,
+                    tools=self.sheets.get(agent),
                 )
             )
         return requests

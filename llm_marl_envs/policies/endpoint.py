@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.records import Request, Response
-from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.policies.json_server import (
     EndpointError,
@@ -22,6 +22,7 @@ from llm_marl_envs.policies.json_server import (
     check_url,
     valid,
 )
+from llm_marl_envs.tools.native import FORMATS, ToolFormat, line_of, native_chat
 
 SEED_BITS = 31  # servers differ in how large a seed they take
 
@@ -40,6 +41,8 @@ class EndpointPolicy:
         concurrency: most requests under way at once.
         timeout: seconds that one attempt may take.
         retries: further attempts after a failure that may pass.
+        tool_format: how agents call tools: "line", or "native" for the protocol's own format, which
+            the server must know to show its model and to read.
         options: further fields of the request body, e.g. {"top_p": 0.9}; they win.
         strip_control: whether control strings of known families (`<|im_end|>`) are removed from
             what is sent. The server renders the messages and would take them for its own.
@@ -69,6 +72,7 @@ class EndpointPolicy:
     concurrency: int = 16
     timeout: float = 120.0
     retries: int = 5
+    tool_format: ToolFormat = "line"
     options: Mapping[str, Any] | None = None
     strip_control: bool = True
     token_ids: bool = False
@@ -87,6 +91,7 @@ class EndpointPolicy:
             raise ValueError(
                 f"temperature={self.temperature}, retries={self.retries}: expected 0 or more"
             )
+        refuse_other("tool_format", self.tool_format, FORMATS)
         base = self.url.rstrip("/")
         self.base = base if base.endswith(self.prefix) else base + self.prefix
         self._server = JsonServer(
@@ -98,6 +103,7 @@ class EndpointPolicy:
             f"{self.model} at {self.base}, at most {self.max_completion_length} tokens, "
             f"temperature {self.temperature:g}, {json.dumps(self.options, sort_keys=True)}"
             + ("" if self.strip_control else ", control strings sent")
+            + ("" if self.tool_format == "line" else ", calls native")
         )
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
@@ -115,9 +121,11 @@ class EndpointPolicy:
         return other
 
     def _answer(self, request: Request) -> Response:
+        tools = request.tools if self.tool_format == "native" else None
         body = {
             "model": self.model,
-            "messages": [{"role": m.role, "content": self._sent(m)} for m in request.messages],
+            "messages": [self._sent(message) for message in native_chat(request.messages, tools)],
+            **({"tools": self._cleaned([*tools.schemas], own=False)} if tools else {}),
             "max_tokens": self.max_completion_length,
             "temperature": self.temperature,
             "seed": request.seed % 2**SEED_BITS,
@@ -131,22 +139,40 @@ class EndpointPolicy:
                 f"task {request.task_id!r}, {request.agent}, turn {request.turn}: {error}"
             ) from error
 
-    def _sent(self, message: Message) -> str:
-        text = valid(message.content)
-        own = message.role == "assistant"
-        return without_control(text, own=own) if self.strip_control else text
+    def _sent(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message as the server gets it; arguments of calls are JSON texts there."""
+        sent = self._cleaned(message, own=message["role"] == "assistant")
+        for call in sent.get("tool_calls", ()):
+            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+        return sent
+
+    def _cleaned(self, value: Any, *, own: bool) -> Any:
+        """All texts in a value as they may be sent."""
+        if isinstance(value, str):
+            text = valid(value)
+            return without_control(text, own=own) if self.strip_control else text
+        if isinstance(value, Mapping):
+            return {key: self._cleaned(part, own=own) for key, part in value.items()}
+        return (
+            [self._cleaned(part, own=own) for part in value] if isinstance(value, list) else value
+        )
 
     def _read(self, answer: Any) -> Response:
         choice = answer["choices"][0]
-        text = choice["message"]["content"]
+        calls = choice["message"].get("tool_calls") if self.tool_format == "native" else None
+        text = choice["message"].get("content") if calls else choice["message"]["content"]
         if text is not None and not isinstance(text, str):
             raise TypeError(f"content is {type(text).__name__}")
+        written = json.dumps(calls) if calls else ""
+        if calls:
+            text = line_of(calls if isinstance(calls, list) else [calls], text or "")
         usage = answer.get("usage") or {}
         counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
         counted = all(isinstance(count, int) for count in counts)
         prompt_ids, completion_ids, logprobs = _tokens(answer) if self.token_ids else (None,) * 3
         return Response(
             text=text or "",
+            written=written,
             id=str(answer.get("id") or ""),
             cut=choice.get("finish_reason") == "length",
             policy=self.model or "",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.core.checks import check_maker, suggestion
+from llm_marl_envs.core.checks import check_maker, refuse_other, suggestion
 from llm_marl_envs.core.plugins import REFERENCE, Registry
 from llm_marl_envs.core.specs import spec
 from llm_marl_envs.files.json_files import read_json
@@ -27,6 +27,7 @@ from llm_marl_envs.policies.endpoint import EndpointPolicy
 from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
+from llm_marl_envs.tools.native import FORMATS, ToolFormat
 
 TEAM_FILE = "team.json"
 """A folder that holds it is a saved team."""
@@ -46,18 +47,22 @@ class Sampling:
             was trained with, else 256.
         template: further variables of the chat template; a saved team has those that it was
             trained with, and these come on top.
+        tool_format: how models call tools, "line" or "native"; None takes what a saved team was
+            trained with, else lines.
 
     Raises:
-        ValueError: a temperature below 0 or that is not finite, or no tokens.
+        ValueError: a temperature below 0 or that is not finite, no tokens, or no such format.
     """
 
     temperature: float | None = None
     max_completion_length: int | None = None
     template: Mapping[str, Any] = field(default_factory=dict)
+    tool_format: ToolFormat | None = None
 
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature={self.temperature}: expected a number >= 0")
+        refuse_other("tool_format", self.tool_format, (None, *FORMATS))
         if self.max_completion_length is not None and self.max_completion_length < 1:
             raise ValueError(
                 f"at most {self.max_completion_length} tokens per action: expected at least 1"
@@ -331,4 +336,5 @@ def _endpoint(kind: str, argument: str, context: Context, *, token_ids: bool) ->
         temperature=sampling.at(),
         max_completion_length=sampling.length,
         token_ids=token_ids,
+        tool_format=sampling.tool_format or "line",
     )

@@ -99,11 +99,16 @@ def _json(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    """How deep brackets are nested, those within strings too."""
+    """How deep brackets are nested, outside of strings."""
     depth = deepest = 0
+    quoted = escaped = False
     for char in text:
-        depth += (char in "[{") - (char in "]}")
-        deepest = max(deepest, depth)
+        if quoted:
+            quoted, escaped = escaped or char != '"', char == "\\" and not escaped
+        else:
+            quoted = char == '"'
+            depth += (char in "[{") - (char in "]}")
+            deepest = max(deepest, depth)
     return deepest
 
 
@@ -120,5 +125,10 @@ def _unquoted(text: str) -> str:
 
 def _call_lines(text: str) -> list[str]:
     """Lines that begin as a call, outside of quotations and fenced blocks."""
-    bare = [line.strip() for line in outside_fences(lines_of(answer_of(text)))]
-    return [line for line in bare if line[: len(MARK)].lower() == MARK]
+    lines = outside_fences(lines_of(answer_of(text)))
+    return [line.strip() for line in lines if is_call_line(line)]
+
+
+def is_call_line(line: str) -> bool:
+    """Whether a line begins as a call does."""
+    return line.strip()[: len(MARK)].lower() == MARK

@@ -15,6 +15,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from llm_marl_envs.core.forms import as_played
+from llm_marl_envs.core.outcome import BESIDE
 
 Instead = Callable[[int], str]
 """k -> what is heard in the place of the speaker's k-th action."""
@@ -81,7 +82,7 @@ class OverhearParallel(_Overheard, BaseParallelWrapper[str, Any, str]):
         twin.parted |= list(twin.env.agents) != before
         if not twin.parted:
             heard = dict(actions)
-            if twin.speaker in heard and not infos.get(twin.speaker, {}).get("beside"):
+            if twin.speaker in heard and not infos.get(twin.speaker, {}).get(BESIDE):
                 heard[twin.speaker] = twin.text()
             others = twin.env.step(heard)[0]
             twin.parted |= bool(self.env.agents) and list(twin.env.agents) != list(self.env.agents)
@@ -102,7 +103,7 @@ class OverhearAEC(_Overheard, BaseWrapper[str, Any, Any]):
         self.env.step(action)
         if not twin.parted:
             speaks = agent == twin.speaker and action is not None
-            beside = self.env.infos.get(agent, {}).get("beside")  # shown to nobody: no message
+            beside = self.env.infos.get(agent, {}).get(BESIDE)  # shown to nobody: no message
             twin.env.step(twin.text() if speaks and not beside else action)
             twin.parted |= _next(self.env) is not None and _next(twin.env) != _next(self.env)
 

@@ -65,6 +65,7 @@ class _Seated:
     def ask(self, env: Any, observations: Mapping[str, str]) -> dict[str, str]:
         """What partners say to what they see; a policy in several seats is asked once."""
         task = getattr(getattr(env.unwrapped, "task", None), "id", "")
+        sheets = getattr(env.unwrapped, "tool_sheets", {})
         requests: list[Request] = []
         for agent, seen in observations.items():
             turn, self.turns[agent] = self.turns[agent], self.turns[agent] + 1
@@ -77,6 +78,7 @@ class _Seated:
                 messages=messages_of(seen),
                 observation=str(seen),
                 seed=derive_seed(self.seed, agent, turn),
+                tools=sheets.get(agent),
             )
             requests.append(request)
         texts = [response.text for response in ask(self.team, requests)]

@@ -48,7 +48,7 @@ from llm_marl_envs.core.options import EXPECTED, Options
 from llm_marl_envs.core.outcome import Aside
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.seats import by_seat
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.sandbox import SandboxError
 from llm_marl_envs.tools import TOOLS
 from llm_marl_envs.tools.base import Tool
@@ -60,6 +60,7 @@ MOST_RESULT = 2000
 """Characters of a result that are told."""
 CUT = "[the rest is left out]"
 NOTICE = "Before you act you may call a tool, at most {times} in all, by a line of its own:"
+NATIVE_NOTICE = "Before you act you may call a tool, at most {times} in all, one at a time."
 RESULT = "Result of {tool}:"
 LEFT = "You may call {times}."
 SPENT = "You may call no more: act now."
@@ -267,7 +268,9 @@ def _class_of(seat: str, name: str) -> type[Tool]:
 
 def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]]) -> None:
     env.habits = (*env.habits, partial(Caller, tools, rules))
-    env.notices = (*env.notices, {seat: _notice(of, rules) for seat, of in tools.items()})
+    sheets = {seat: _sheet(of, rules) for seat, of in tools.items()}
+    env.tool_sheets = {**env.tool_sheets, **sheets}
+    env.notices = (*env.notices, {seat: sheet.notice for seat, sheet in sheets.items()})
     env.beside = {**env.beside, **{s: env.beside.get(s, 0) + rules.calls for s in tools}}
     all_tools = [tool for of in tools.values() for tool in of.values()]
     env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
@@ -277,12 +280,15 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     env.reward_range = (low - dearest * rules.calls, high)
 
 
-def _notice(tools: Mapping[str, Tool], rules: Rules) -> str:
-    """What a seat is told of its tools."""
-    lines = [NOTICE.format(times=_times(rules.calls))]
+def _sheet(tools: Mapping[str, Tool], rules: Rules) -> ToolSheet:
+    """What a seat is told of its tools, in either form."""
+    times = _times(rules.calls)
+    lines, schemas = [NOTICE.format(times=times)], []
     for tool in tools.values():
         price = tool.price if rules.price is None else rules.price
         costs = f" (costs you {price:g})" if price else ""
-        about = " ".join(tool.description.split())
-        lines.append(f"Call: {tool.example()}\n  gives {about}{costs}")
-    return "\n".join(lines)
+        about = f"gives {' '.join(tool.description.split())}{costs}"
+        lines.append(f"Call: {tool.example()}\n  {about}")
+        function = {"name": tool.name, "description": about, "parameters": tool.schema()}
+        schemas.append({"type": "function", "function": function})
+    return ToolSheet("\n".join(lines), NATIVE_NOTICE.format(times=times), tuple(schemas))

@@ -343,7 +343,7 @@ def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
         limit = policy.team.context_length(name)
         size = partial(_bytes_told, agent)
         for task, words in heapq.nlargest(CONTEXT_READ, told, key=size):
-            opening = len(policy.chats[name].opening(words[agent]))
+            opening = len(policy.first_prompt(agent, words[agent], env.tool_sheets.get(agent)))
             actions = env.max_turns + env.beside.get(agent, 0)
             longest = opening + actions * args.max_completion_length
             if limit is not None and longest > limit:

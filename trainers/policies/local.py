@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.tools.native import ToolFormat
 from trainers.engines.generate import GenerateEngine
 from trainers.policies.token_policy import TokenPolicy
 from trainers.weights.team_files import build_team_model
@@ -31,9 +32,10 @@ class LocalPolicy:
         batch_size: most rows of one `generate` call.
         device: e.g. "cuda:1"; the first GPU where there is one, else the CPU.
         template_kwargs: further variables of the chat template.
+        tool_format: how agents call tools: "line", or "native" for the model's own format.
 
     Raises:
-        ValueError: no model there, no chat template, or a number out of range.
+        ValueError: no model there, no chat template, no format of calls, or a number out of range.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class LocalPolicy:
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
+        tool_format: ToolFormat = "line",
     ) -> None:
         self.team = build_team_model(model, ["seat_0"], weights="shared")
         if temperature is None:
@@ -58,6 +61,7 @@ class LocalPolicy:
             temperature=temperature,
             engine=GenerateEngine(self.team, batch_size),
             template_kwargs=template_kwargs,
+            tool_format=tool_format,
         )
         self._policy = self._make(max_completion_length)
         self.identity = (

@@ -52,9 +52,11 @@ class SavedTeam(TokenPolicy):
             max_completion_length=length,
             temperature=sampling.at(described.get("temperature")),
             template_kwargs=template or None,
+            tool_format=sampling.tool_format or described.get("tool_format", "line"),
         )
         self.seats = tuple(map(str, described["agents"]))
         self.identity = _identity("team", folder, length, self.temperature, sampling)
+        self.identity += _of_calls(self.tool_format)
         base = Path(described.get("base") or "")
         held = base.name and (base / "config.json").is_file()  # a model, not any folder
         if held and any(Path(folder).glob("*/adapter_config.json")):
@@ -101,11 +103,13 @@ def make_model(argument: str, context: Context) -> Policy:
         temperature=sampling.temperature,
         max_completion_length=sampling.length,
         template_kwargs=sampling.template or None,
+        tool_format=sampling.tool_format or "line",
     )
     if Path(argument).is_dir():
         local.identity = _identity("model", argument, sampling.length, local.temperature, sampling)
     else:
         local.identity += _of_template(sampling)
+    local.identity += _of_calls(sampling.tool_format or "line")
     return local
 
 
@@ -133,3 +137,7 @@ def _identity(kind: str, folder: str, length: int, temperature: float, sampling:
 def _of_template(sampling: Sampling) -> str:
     variables = json.dumps(sampling.template, sort_keys=True)
     return f", template {variables}" if sampling.template else ""
+
+
+def _of_calls(tool_format: Any) -> str:
+    return "" if tool_format == "line" else f", calls {json.dumps(tool_format, sort_keys=True)}"

@@ -13,16 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.records import Request, Response, Turn
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.seats import by_seat
+from llm_marl_envs.core.spaces import Message, ToolSheet
+from llm_marl_envs.tools.native import FORMATS, ToolFormat
 from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.generate import GenerateEngine
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.team_model import TeamModel
+from trainers.weights.tool_format import NativeCalls
 
 # One trajectory's past: the messages shown, the action, and the ids up to and with that action.
 # The last is the id that closed the action, None where it was cut.
 _Past = tuple[tuple[Message, ...], str, list[int], int | None]
+
+# What first prompts depend on: policy, messages, and the agent where it has tools of its own.
+_Opening = tuple[str, tuple[Message, ...], str]
 
 # Sampling changes a model's mode and settings for a while, and policies may share their weights.
 _ONE_AT_A_TIME = threading.RLock()
@@ -37,13 +44,16 @@ class TokenPolicy:
         temperature: divides the logits; 0 is greedy.
         engine: samples for the team; `GenerateEngine` where None.
         template_kwargs: further variables of the chat template.
+        tool_format: how agents call tools: "line", or "native" for the format of their models; or
+            seat or role -> format, "line" for others.
 
     Attributes:
         timed: gives a context in which the engine samples.
         stand_ins: (episode, agent) -> the past self that plays there; see `experience/players.py`.
 
     Raises:
-        ValueError: the tokenizer has no chat template, or a number is out of range.
+        ValueError: the tokenizer has no chat template, a number is out of range, or a model has no
+            format of calls.
     """
 
     def __init__(
@@ -54,6 +64,7 @@ class TokenPolicy:
         temperature: float = 1.0,
         engine: SamplingEngine | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
+        tool_format: ToolFormat | Mapping[str, ToolFormat] = "line",
     ) -> None:
         if max_completion_length < 1:
             raise ValueError(f"max_completion_length={max_completion_length}: expected at least 1")
@@ -68,6 +79,13 @@ class TokenPolicy:
         self.temperature = temperature
         self.engine = engine or GenerateEngine(team)
         self.template_kwargs = template_kwargs
+        self.tool_format: ToolFormat | Mapping[str, ToolFormat] = tool_format
+        named = tool_format if isinstance(tool_format, Mapping) else {}
+        self._formats = by_seat("tool_format", [*team.policy_of], named)
+        for chosen in named.values() if named else [tool_format]:
+            refuse_other("tool_format", chosen, FORMATS)
+        native = {name for seat, name in team.policy_of.items() if self._native(seat)}
+        self._calls = {name: NativeCalls(self.chats[name]) for name in sorted(native)}
         self.timed: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.stand_ins: Mapping[tuple[int, str], str] = {}
         self._past: dict[tuple[int, str], _Past] = {}
@@ -80,6 +98,7 @@ class TokenPolicy:
             temperature=temperature,
             engine=self.engine,
             template_kwargs=self.template_kwargs,
+            tool_format=self.tool_format,
         )
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
@@ -98,7 +117,7 @@ class TokenPolicy:
                 self._past.pop((request.episode, request.agent), None)
             if request.before is not None:
                 self._recall(request, request.before)
-        openings: dict[tuple[str, tuple[Message, ...]], list[int]] = {}
+        openings: dict[_Opening, list[int]] = {}
         prompts = [self._prompt(request, openings) for request in requests]
         draws = [
             Draw(
@@ -122,23 +141,40 @@ class TokenPolicy:
         own = self.team.policy_of[request.agent]
         return self.stand_ins.get((request.episode, request.agent), own)
 
+    def first_prompt(
+        self, agent: str, messages: Sequence[Message], tools: ToolSheet | None
+    ) -> list[int]:
+        """Token ids of what an agent is told first; `tools` are what it may call."""
+        chat = self.chats[self.team.policy_of[agent]]
+        return chat.opening(messages, tools if self._native(agent) else None)
+
+    def _native(self, agent: str) -> bool:
+        """Whether an agent calls tools in its model's own format."""
+        named = isinstance(self.tool_format, Mapping)
+        return (self._formats.get(agent) if named else self.tool_format) == "native"
+
+    def _tools(self, request: Request) -> ToolSheet | None:
+        """What an agent may call in its model's own format."""
+        return request.tools if self._native(request.agent) else None
+
     def _prompt(
-        self, request: Request, openings: dict[tuple[str, tuple[Message, ...]], list[int]]
+        self, request: Request, openings: dict[_Opening, list[int]]
     ) -> tuple[list[int], int]:
         """The ids before the action, and how many of them end with the action before."""
         policy = self.team.was(self._weights(request))
-        chat = self.chats[policy]
+        chat, tools = self.chats[policy], self._tools(request)
         past = self._past.get((request.episode, request.agent))
         if past is not None and chat.appends:
             messages, action, ids, closed_by = past
             dialogue = (*messages, Message("assistant", action))
             new = request.messages[len(dialogue) :]
-            if request.messages[: len(dialogue)] == dialogue and chat.extends(dialogue, new):
-                more = chat.between(new, closed_by=closed_by)
+            told = request.messages[: len(dialogue)] == dialogue
+            if told and chat.extends(dialogue, new, tools):
+                more = chat.between(new, closed_by=closed_by, dialogue=dialogue, tools=tools)
                 return self._fitting(request, ids + more), len(ids)
-        key = (policy, request.messages)
+        key = (policy, request.messages, "" if tools is None else request.agent)
         if key not in openings:  # the episodes of a group share their first prompt
-            openings[key] = chat.opening(request.messages)
+            openings[key] = chat.opening(request.messages, tools)
         return self._fitting(request, openings[key]), 0
 
     def _fitting(self, request: Request, prompt: list[int]) -> list[int]:
@@ -162,7 +198,7 @@ class TokenPolicy:
         ):
             written, closed = self._written(policy, response.completion_ids)
             seat = request.episode, request.agent
-            if self.chats[policy].control.not_own.isdisjoint(written):
+            if self._continues(policy, written, called=bool(response.written)):
                 through = [*response.prompt_ids, *response.completion_ids]
                 self._past[seat] = (before.messages, response.text, through, closed)
 
@@ -171,16 +207,28 @@ class TokenPolicy:
         closed = bool(ids) and ids[-1] in self.team.eos_ids(policy)
         return list(ids[:-1] if closed else ids), ids[-1] if closed else None
 
+    def _continues(self, policy: str, written: Sequence[int], *, called: bool) -> bool:
+        """Whether a next prompt may go on from an action: no control token stands in it."""
+        refused = self.chats[policy].control.not_own
+        if called and policy in self._calls:
+            refused -= self._calls[policy].marks
+        return refused.isdisjoint(written)
+
     def _respond(self, request: Request, draw: Draw, drawn: Drawn) -> Response:
         ids, policy = drawn.ids, self.team.was(draw.policy)
         written, closed_by = self._written(draw.policy, ids)
         text = str(self.team.tokenizers[policy].decode(written, skip_special_tokens=True))
+        tools, call = self._tools(request), None
+        if tools is not None:
+            call = self._calls[policy].read(ids, draw.prompt_ids, tools)
+        action = text if call is None else call
         seat = request.episode, request.agent
         self._past.pop(seat, None)
-        if self.chats[policy].control.not_own.isdisjoint(written):
-            self._past[seat] = (request.messages, text, [*draw.prompt_ids, *ids], closed_by)
+        if self._continues(policy, written, called=call is not None):
+            self._past[seat] = (request.messages, action, [*draw.prompt_ids, *ids], closed_by)
         return Response(
-            text=text,
+            text=action,
+            written="" if call is None else text,
             prompt_ids=draw.prompt_ids,
             completion_ids=ids,
             logprobs=drawn.logprobs,

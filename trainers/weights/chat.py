@@ -15,13 +15,18 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.spaces import Message, ToolSheet
+from llm_marl_envs.tools.native import native_chat
 from trainers.weights.control_tokens import FOREIGN, Control
 
 PROBE_USER, PROBE_ANSWER = "question", "answer"
 PROBE_TURNS = 3
 # Templates that rewrite history drop earlier reasoning, so the probe contains some.
 PROBE_ACTION = "<think>\nreason\n</think>\n\nanswer"
+
+
+# Values by which templates decide what they write, so that no loose mark may stand in them.
+FORM = frozenset(("role", "type", "format", "name", "id", "tool_call_id"))
 
 
 class ChatTemplate:
@@ -62,21 +67,37 @@ class ChatTemplate:
                 stacklevel=2,
             )
 
-    def opening(self, messages: Sequence[Message]) -> list[int]:
-        """Ids of a dialogue up to where the agent's next action begins."""
+    def opening(self, messages: Sequence[Message], tools: ToolSheet | None = None) -> list[int]:
+        """Ids of a dialogue up to where the agent's next action begins.
+
+        Args:
+            messages: the dialogue.
+            tools: what the agent may call by the template's own format; None: all is text.
+        """
+        chat = native_chat(messages, tools)
         return self.control.encode(
-            lambda strict: self._render(messages, prompt=True, strict=strict), len(messages)
+            lambda strict: self._render(chat, tools, prompt=True, strict=strict), len(chat) + 1
         )
 
-    def between(self, new: Sequence[Message], *, closed_by: int | None) -> list[int]:
+    def between(
+        self,
+        new: Sequence[Message],
+        *,
+        closed_by: int | None,
+        dialogue: Sequence[Message] = (),
+        tools: ToolSheet | None = None,
+    ) -> list[int]:
         """Ids from the end of an action to the start of the next one.
 
         Args:
             new: the messages that came after the action.
             closed_by: the id that ended the action; None if it was cut, and then the template's
                 own end of a turn is supplied here, as a token of the environment.
+            dialogue: what came before, the action last; it says whether that was a call.
+            tools: as `opening`.
         """
-        ids = self.control.encode(lambda strict: self._after_action(new, strict), len(new))
+        chat = native_chat([*dialogue, *new], tools)[len(dialogue) :]
+        ids = self.control.encode(lambda strict: self._after_action(chat, strict), len(chat))
         return ids[1:] if closed_by is not None and ids[:1] == [closed_by] else ids
 
     def action(self, text: str) -> list[int]:
@@ -85,9 +106,9 @@ class ChatTemplate:
             lambda strict: self.control.content(text, own=True, strict=bool(strict)), 1
         )
 
-    def _after_action(self, new: Sequence[Message], strict: Collection[int] = ()) -> str:
+    def _after_action(self, new: Sequence[Mapping[str, Any]], strict: Collection[int] = ()) -> str:
         """The text from the end of an action, in a dialogue of one, to where the next begins."""
-        probe = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
+        probe = [_said("user", PROBE_USER), _said("assistant", PROBE_ACTION)]
         places = [len(probe) + place for place in strict]
         text = self._render([*probe, *new], prompt=True, strict=places)
         return text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :]
@@ -112,67 +133,109 @@ class ChatTemplate:
         turn itself; it is added to every prompt instead. A template that does not ignore it decides
         alone: what it puts before answers of the past (an empty thought) is no part of its prompts.
         """
-        question = [Message("user", PROBE_USER)]
+        question = [_said("user", PROBE_USER)]
         opening = self._plain(question, prompt=True)
         if opening != self._plain(question, prompt=False):
             return ""
-        whole = self._plain([*question, Message("assistant", PROBE_ANSWER)], prompt=False)
+        whole = self._plain([*question, _said("assistant", PROBE_ANSWER)], prompt=False)
         start = whole.find(PROBE_ANSWER, len(opening))
         header = whole[len(opening) : start] if whole.startswith(opening) and start >= 0 else ""
         return header if header.strip() else ""  # a space before answers belongs to the answer
 
     def _probe(self) -> bool:
-        question, system = Message("user", PROBE_USER), Message("system", PROBE_USER)
+        question, system = _said("user", PROBE_USER), _said("system", PROBE_USER)
         openings = [[question]]
         with suppress(ValueError):  # a template without a system role is asked without one
             self._render([system, question], prompt=True)
             openings.append([system, question])
         for dialogue in openings:
             for _ in range(PROBE_TURNS):
-                answered = [*dialogue, Message("assistant", PROBE_ACTION)]
+                answered = [*dialogue, _said("assistant", PROBE_ACTION)]
                 short = self._render(answered, prompt=False)
                 if not short.startswith(self._render(dialogue, prompt=True)):
                     return False
-                if PROBE_ACTION not in short or not self.extends(answered, [question]):
+                if PROBE_ACTION not in short or not self._extends(answered, [question]):
                     return False
                 dialogue = [*answered, question]
         return True
 
-    def extends(self, dialogue: Sequence[Message], new: Sequence[Message]) -> bool:
-        """Whether `new` adds to the dialogue `told`, rendered, just what `between` would add.
+    def extends(
+        self,
+        dialogue: Sequence[Message],
+        new: Sequence[Message],
+        tools: ToolSheet | None = None,
+    ) -> bool:
+        """Whether `new` adds to the dialogue, rendered, just what `between` would add.
 
         Not so if the template rewrites what was told, or if what it adds depends on the turn.
         """
-        longer = self._render([*dialogue, *new], prompt=True)
-        return longer.startswith(self._render(dialogue, prompt=False)) and longer.endswith(
+        chat = native_chat([*dialogue, *new], tools)
+        return self._extends(chat[: len(dialogue)], chat[len(dialogue) :], tools)
+
+    def _extends(
+        self,
+        dialogue: Sequence[Mapping[str, Any]],
+        new: Sequence[Mapping[str, Any]],
+        tools: ToolSheet | None = None,
+    ) -> bool:
+        longer = self._render([*dialogue, *new], tools, prompt=True)
+        return longer.startswith(self._render(dialogue, tools, prompt=False)) and longer.endswith(
             self._after_action(new)
         )
 
     def _render(
-        self, messages: Sequence[Message], *, prompt: bool, strict: Collection[int] = ()
+        self,
+        chat: Sequence[Mapping[str, Any]],
+        tools: ToolSheet | None = None,
+        *,
+        prompt: bool,
+        strict: Collection[int] = (),
     ) -> str:
-        text = self._plain(messages, prompt=prompt, strict=strict)
+        text = self._plain(chat, tools, prompt=prompt, strict=strict)
         return text + (self._header if prompt else "")
 
     def _plain(
-        self, messages: Sequence[Message], *, prompt: bool, strict: Collection[int] = ()
+        self,
+        chat: Sequence[Mapping[str, Any]],
+        tools: ToolSheet | None = None,
+        *,
+        prompt: bool,
+        strict: Collection[int] = (),
     ) -> str:
-        """The rendered dialogue; control strings in its messages carry marks."""
-        chat = [
-            {
-                "role": m.role,
-                "content": self.control.content(
-                    m.content, own=m.role == "assistant", strict=place in strict
-                ),
-            }
-            for place, m in enumerate(messages)
-        ]
-        return self._apply(chat, prompt=prompt)
+        """The rendered dialogue; control strings in its messages and schemas carry marks.
 
-    def _apply(self, chat: list[dict[str, str]], *, prompt: bool) -> str:
+        `strict` are the numbers of messages; the schemas have the number after the last.
+        """
+        marked = [
+            self._marked(message, own=message["role"] == "assistant", strict=place in strict)
+            for place, message in enumerate(chat)
+        ]
+        schemas = [
+            self._marked(schema, own=False, strict=len(chat) in strict)
+            for schema in (tools.schemas if tools else ())
+        ]
+        return self._apply(marked, schemas, prompt=prompt)
+
+    def _marked(self, value: Any, *, own: bool, strict: bool) -> Any:
+        """A message or a schema, in whose texts control strings carry marks."""
+        if isinstance(value, str):
+            return self.control.content(value, own=own, strict=strict)
+        if isinstance(value, Mapping):
+            return {
+                self.control.content(key, own=own): self._marked(
+                    part, own=own, strict=strict and key not in FORM
+                )
+                for key, part in value.items()
+            }
+        if isinstance(value, list):
+            return [self._marked(part, own=own, strict=strict) for part in value]
+        return value
+
+    def _apply(self, chat: list[Any], schemas: Sequence[Any] = (), *, prompt: bool) -> str:
+        own: dict[str, Any] = {"tools": [*schemas]} if schemas else {}
         try:
             text = self.tokenizer.apply_chat_template(
-                chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs
+                chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs, **own
             )
         except TemplateError as error:
             raise ValueError(
@@ -181,3 +244,7 @@ class ChatTemplate:
                 "environment whose messages it takes"
             ) from error
         return str(text)
+
+
+def _said(role: str, text: str) -> dict[str, str]:
+    return {"role": role, "content": text}

@@ -203,8 +203,9 @@ def save_team(
         team: what to save. Seats that it leaves behind are not in the saved team.
         folder: created where missing; existing files of the same names are replaced.
         env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
-            "max_completion_length", "temperature" and, where there are any, "chat_template_kwargs"
-            and "sampled_by" (an engine other than `generate`); JSON values.
+            "max_completion_length", "temperature" and, where there are any,
+            "chat_template_kwargs", "tool_format" (other than lines) and "sampled_by" (an engine
+            other than `generate`); JSON values.
         trained: how, for the cards; see `model_card.training_facts`.
         writes: whether this process writes. Of sharded weights every process must call this.
     """

@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_marl_envs.core.environment import TextEnv, TextParallelEnv
 from llm_marl_envs.core.experts import Experts, experts_of, find_experts
+from llm_marl_envs.core.outcome import BESIDE
 from llm_marl_envs.core.records import Episode, Request, measured
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.tasks import Task
@@ -207,7 +208,7 @@ def _conventions(env: TextEnv, experts: Experts, episode: Episode) -> dict[str, 
     task = env.source.find(episode.task_id)
     first: dict[str, str] = {}
     for turn in episode.turns:
-        if not turn.info.get("beside"):  # a call of a tool follows no convention
+        if not turn.info.get(BESIDE):  # a call of a tool follows no convention
             first.setdefault(turn.agent, turn.action)
     return {
         agent: experts.read(task, agent, first[agent]) if agent in first else None

@@ -14,6 +14,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.core.outcome import BESIDE
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.paired import Schedule, Stage, returns_lost
@@ -111,7 +112,7 @@ def _texts(
 ) -> list[Instead]:
     """Per episode what is heard turn by turn; after the last text there is silence."""
     utterances = [
-        [turn.action for turn in episode.trajectory(speaker) if not turn.info.get("beside")]
+        [turn.action for turn in episode.trajectory(speaker) if not turn.info.get(BESIDE)]
         for episode in source or ()
     ] or [[]] * n_episodes
 

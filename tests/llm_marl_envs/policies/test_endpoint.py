@@ -14,10 +14,14 @@ from support.endpoint_server import SPELLED, Reply, Server, completion, serving
 from support.serving import served
 from support.toys import WordPair
 
+from llm_marl_envs import make
 from llm_marl_envs.cli import main
 from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.measure import evaluate_team
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import EndpointPolicy, json_server
 from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.policies.json_server import EndpointError
@@ -480,3 +484,54 @@ def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
     assert [t.response.cut for e in remote.episodes for t in e.turns] == [
         t.response.cut for e in local.episodes for t in e.turns
     ]
+
+
+def test_tools_in_the_protocol_s_own_format(server: Server) -> None:
+    """Schemas go out, calls come in as `tool_calls`, and the next request shows both."""
+    tools = {"reasoner": ["calculate"], "calls": 2}
+
+    def answers(body: dict[str, Any], number: int) -> Reply:
+        if "tools" not in body:
+            return completion("nothing")
+        if any(message["role"] == "tool" for message in body["messages"]):
+            return completion("Answer: 6 <|im_end|>")
+        arguments = json.dumps({"expression": "2 * 3"})
+        call = {"id": "x", "type": "function", "function": {"name": "calculate"}}
+        call["function"]["arguments"] = arguments  # type: ignore[index]
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        return completion("", choices=[{"message": message, "finish_reason": "tool_calls"}])
+
+    server.script = answers
+    env = make("math_team-v1", tools=tools)
+    policy = EndpointPolicy(server.url, tool_format="native")
+    (episode,) = rollout(
+        VectorTextEnv([env]), dict.fromkeys(env.possible_agents, policy), [Start(task=0, seed=0)]
+    )
+    first, second = episode.trajectory("reasoner_0")
+    assert first.response.text == 'Call: calculate({"expression": "2 * 3"})'
+    assert json.loads(first.response.written)[0]["function"]["name"] == "calculate"
+    assert (first.info["call"]["tool"], second.response.written) == ("calculate", "")
+    shown = [body for body in server.asked if "tools" in body]
+    (schema,) = shown[0]["tools"]
+    assert schema["function"]["parameters"]["required"] == ["expression"]
+    assert "Call:" not in shown[0]["messages"][-1]["content"]
+    call, result = shown[1]["messages"][-2:]
+    assert json.loads(call["tool_calls"][0]["function"]["arguments"]) == {"expression": "2 * 3"}
+    assert result["tool_call_id"] == call["tool_calls"][0]["id"]
+    assert (result["role"], result["name"]) == ("tool", "calculate")
+    assert len([body for body in server.asked if "tools" not in body]) == len(episode.turns) - 2
+    assert policy.identity.endswith(", calls native")
+
+
+@pytest.mark.parametrize("calls", ["text", [None], [{"function": 3}], {"function": {}}])
+def test_what_is_no_call_in_the_protocol_is_one_that_cannot_be_read(
+    server: Server, calls: Any
+) -> None:
+    message = {"role": "assistant", "content": "x", "tool_calls": calls}
+    server.script = lambda body, n: completion("", choices=[{"message": message}])
+    (answer,) = EndpointPolicy(server.url, tool_format="native").act([request()])
+    assert answer.text.startswith("Call:")
+    (answer,) = EndpointPolicy(server.url).act([request()])
+    assert (answer.text, answer.written) == ("x", "")
+    with pytest.raises(ValueError, match="tool_format"):
+        EndpointPolicy(server.url, tool_format="json")  # type: ignore[arg-type]

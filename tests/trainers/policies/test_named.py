@@ -284,6 +284,19 @@ def test_the_chat_template_s_variables_of_a_model(model: str, capsys: pytest.Cap
     )
 
 
+def test_how_agents_call_tools_is_a_team_s_own_or_asked_for(model: str, saved: Any):
+    """These models have no format of calls, and are refused where one is wanted."""
+    folder = Path(saved())
+    described = json.loads((folder / "team.json").read_text())
+    (folder / "team.json").write_text(json.dumps({**described, "tool_format": "native"}))
+    with pytest.raises(ValueError, match="tool_format"):
+        named_team(str(folder), here())
+    lines = named_team(str(folder), here(replace(SHORT, tool_format="line")))
+    assert "calls" not in lines.identity["brief_0"]
+    with pytest.raises(ValueError, match="tool_format"):
+        named_policy(model, here(replace(SHORT, tool_format="native")))
+
+
 def test_damaged_and_empty_folders_are_named(tmp_path: Path, saved: Any):
     folder = saved()
     (Path(folder) / "team.json").write_text('{"version": 1, "agents"')

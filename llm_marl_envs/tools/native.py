@@ -1,0 +1,108 @@
+"""Calls in a model's own format, as messages with `tool_calls` and of the role `tool`.
+
+    the action     Call: calculate({"expression": "17 * 23"})
+    for the model  {"role": "assistant", "tool_calls": [{"type": "function", "function": ...}]}
+
+The environment reads and writes lines alone, and so do records. A policy whose model was trained on
+another form reads `native_chat`, and says a call of its model as `line_of` does. Both forms mean
+the same: the same tool, the same arguments, the same price.
+
+Pure functions; the form of the messages is that of OpenAI's protocol and of chat templates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, get_args
+
+from llm_marl_envs.core.parsing import QUOTE, answer_of, lines_of, quote
+from llm_marl_envs.core.spaces import Message, ToolSheet
+from llm_marl_envs.tools.calls import Call, arguments_of, call_in, is_call_line
+
+ToolFormat = Literal["line", "native"]
+"""How an agent calls tools: by a line of text, or in the format that its model was trained on."""
+FORMATS = get_args(ToolFormat)
+
+
+def native_chat(messages: Sequence[Message], tools: ToolSheet | None) -> list[dict[str, Any]]:
+    """One message for each: calls and results in their own form where there are tools.
+
+    A call that cannot be read, or of no tool of the seat, and its result stay text.
+    """
+    if tools is None:
+        return [{"role": m.role, "content": m.content} for m in messages]
+    chat: list[dict[str, Any]] = []
+    for place, message in enumerate(messages):
+        call = _call(messages, place, tools)
+        before = _call(messages, place - 1, tools) if place else None
+        if call is not None:
+            function = {"name": call[0], "arguments": call[1]}
+            calls = [{"id": _id(place), "type": "function", "function": function}]
+            content = _around(message.content)
+            chat.append({"role": "assistant", "content": content, "tool_calls": calls})
+        elif before is not None:
+            own = {"name": before[0], "tool_call_id": _id(place - 1)}
+            chat.append({"role": "tool", "content": message.content, **own})
+        elif message.role == "assistant":
+            chat.append({"role": message.role, "content": message.content})
+        else:
+            content = message.content.replace(tools.notice, tools.native)
+            chat.append({"role": message.role, "content": content})
+    return chat
+
+
+def line_of(calls: Sequence[Any], content: str = "") -> str:
+    """The action that says what a model called in its own format.
+
+    Args:
+        calls: as the model made them, {"function": {"name": ..., "arguments": ...}} each; anything
+            else is a call that cannot be read. Arguments are an object or the JSON of one.
+        content: what it wrote beside them. It stays in its chat, quoted, and is no answer.
+    """
+    lines = [_line(call) for call in calls]
+    return "\n".join([*lines, quote(answer_of(content))] if content.strip() else lines)
+
+
+def _line(call: Any) -> str:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        return "Call:"
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        with suppress(ValueError):  # no JSON: the environment says so
+            arguments = json.loads(arguments)
+    written = " ".join(arguments.split()) if isinstance(arguments, str) else json.dumps(arguments)
+    # On one line, and without the marks of thinking, which no line of a call may hold.
+    written = written.replace("<", "\\u003c")
+    return f"Call: {' '.join(function['name'].split())}({written})"
+
+
+def _call(
+    messages: Sequence[Message], place: int, tools: ToolSheet
+) -> tuple[str, dict[str, Any]] | None:
+    """Tool and arguments of a message that called one; else None."""
+    after = messages[place + 1 : place + 2]
+    if messages[place].role != "assistant" or not after or not after[0].result_of:
+        return None
+    call = call_in(messages[place].content)
+    functions = [schema["function"] for schema in tools.schemas]
+    known = {function["name"]: function["parameters"] for function in functions}
+    if not isinstance(call, Call) or call.tool not in known:
+        return None
+    try:
+        return call.tool, arguments_of(call, known[call.tool])
+    except ValueError:
+        return None
+
+
+def _around(text: str) -> str:
+    """What stands around the line of a call."""
+    lines = [line for line in lines_of(text) if not is_call_line(line)]
+    return "\n".join(line.removeprefix(QUOTE) for line in lines)
+
+
+def _id(place: int) -> str:
+    """What joins a result to its call: nine letters and digits, as some servers want them."""
+    return f"call{place:05d}"

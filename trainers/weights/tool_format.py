@@ -1,0 +1,102 @@
+"""Calls of tools as a model was trained to write them.
+
+The chat template shows schemas and results, and Transformers reads calls by the tokenizer's
+`response_template`: its own, or the one that TRL knows for the chat template. What a call means
+says `llm_marl_envs/tools/native.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trl.chat_template_utils import add_response_schema, supports_tool_calling
+
+from llm_marl_envs.core.spaces import Message, ToolSheet
+from llm_marl_envs.tools.native import line_of, native_chat
+from trainers.weights.chat import ChatTemplate
+
+PROBE = "name_of_a_probe"
+_FUNCTION = {
+    "name": PROBE,
+    "description": PROBE,
+    "parameters": {"type": "object", "properties": {}},
+}
+_SHEET = ToolSheet("", "", ({"type": "function", "function": _FUNCTION},))
+_QUESTION = Message("user", "question")
+
+
+class NativeCalls:
+    """Reads what the model of a chat template calls.
+
+    Args:
+        chat: the template.
+
+    Attributes:
+        marks: the control tokens that a call is written with.
+
+    Raises:
+        ValueError: the template shows no schemas, calls or results, or nothing says how its calls
+            are read.
+    """
+
+    def __init__(self, chat: ChatTemplate) -> None:
+        self.tokenizer: Any = chat.tokenizer
+        name = chat.tokenizer.name_or_path
+        if not supports_tool_calling(chat.tokenizer) or not _shows_schemas(chat):
+            raise ValueError(
+                f"the chat template of {name!r} leaves out the schemas of tools, calls or results, "
+                "so its model has no format of calls; use another model, or tool_format='line'"
+            )
+        if not any(
+            getattr(self.tokenizer, f"response_{how}", None) for how in ("template", "schema")
+        ):
+            try:
+                add_response_schema(self.tokenizer)
+            except ValueError as error:
+                raise ValueError(
+                    f"nothing says how calls of {name!r} are read: its tokenizer has no "
+                    "`response_template`, and TRL knows none for its chat template; set one, or "
+                    "tool_format='line'"
+                ) from error
+        self.marks = chat.control.ids & _marks(chat)
+
+    def read(self, ids: Sequence[int], prompt: Sequence[int], tools: ToolSheet) -> str | None:
+        """The action that says what the model called; None where it called nothing.
+
+        Args:
+            ids: of the action.
+            prompt: what came before.
+            tools: what the agent may call.
+        """
+        try:
+            answer = self.tokenizer.parse_response([*ids], prefix=[*prompt], tools=[*tools.schemas])
+        except (ValueError, TypeError):  # the marks of a call, and no call between them
+            return line_of([None])
+        calls = answer.get("tool_calls") if isinstance(answer, dict) else None
+        return line_of(calls, str(answer.get("content") or "")) if calls else None
+
+
+def _shows_schemas(chat: ChatTemplate) -> bool:
+    return PROBE in str(chat.tokenizer.decode(chat.opening([_QUESTION], _SHEET)))
+
+
+def _marks(chat: ChatTemplate) -> set[int]:
+    """Ids that an agent's message holds where it is a call, and else not."""
+    called = [_QUESTION, Message("assistant", line_of([{"function": _FUNCTION}]))]
+    result = Message("user", "result", result_of=PROBE)
+    asked, call, _ = native_chat([*called, result], _SHEET)
+    answer = {"role": "assistant", "content": PROBE}
+    opening, calling, answering = (
+        str(
+            chat.tokenizer.apply_chat_template(
+                dialogue, tools=[*_SHEET.schemas], tokenize=False, **chat.template_kwargs
+            )
+        )
+        for dialogue in ([asked], [asked, call], [asked, answer])
+    )
+    ids = [
+        chat.tokenizer(text[len(opening) :], add_special_tokens=False)["input_ids"]
+        for text in (calling, answering)
+    ]
+    return {*ids[0]} - {*ids[1]}
