@@ -186,6 +186,14 @@ class TextEnv:
         """
         raise ValueError(f"{self.metadata['name']} has no record to look up")
 
+    def known_calls(self, task: Task, agent: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Tool and arguments of the calls that an agent needs in `task`, in order: for rewards.
+
+        Raises:
+            ValueError: this environment knows none.
+        """
+        raise ValueError(f"{self.metadata['name']} knows no calls")
+
     def solution(self, task: Task) -> str:
         """What solves `task`, in words: for critics, which may see what no policy may.
 

@@ -38,7 +38,7 @@ from concurrent.futures import BrokenExecutor, Future
 from functools import partial
 from inspect import isabstract
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -53,6 +53,7 @@ from llm_marl_envs.sandbox import SandboxError
 from llm_marl_envs.tools import TOOLS
 from llm_marl_envs.tools.base import Tool
 from llm_marl_envs.tools.calls import NAME, Call, arguments_of, call_in
+from llm_marl_envs.tools.toolrl import BEST, FORMAT, WORST, match
 
 BROKEN = (ConnectionError, BrokenExecutor, SandboxError)
 """What a tool raises where something that it needs broke down: nothing that a seat did."""
@@ -72,6 +73,7 @@ class Rules(Options):
     within = "tools"
 
     calls: int = Field(default=3, ge=1, le=100)
+    scheme: Literal["price", "toolrl"] = "price"
     price: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, json_schema_extra={EXPECTED: "a number, 0 or more"}
     )
@@ -115,10 +117,18 @@ class Caller:
         news = [RESULT.format(tool=facts["tool"] or "no tool"), quote(result)]
         news.append(LEFT.format(times=_times(left, " more")) if left else SPENT)
         return Aside(
-            reward_terms={"calls": -price} if price else {},
+            reward_terms={**({"calls": -price} if price else {}), **self._pay(agent, facts)},
             feedback="\n".join(news),
             facts={"call": facts},
         )
+
+    def _pay(self, agent: str, facts: Mapping[str, Any]) -> dict[str, float]:
+        """What a call earns by the scheme; the price aside."""
+        if self.rules.scheme == "price":
+            return {}
+        known = self.env.known_calls(self.env.task, agent)[self.count[agent] - 1 :]
+        near = match(facts["tool"], facts["arguments"], next(iter(known), None))
+        return {"format": 0.0 if facts["failed"] else FORMAT, "match": near}
 
     def redraw(self, seed: int) -> None:
         """As `Habit.redraw`."""
@@ -200,10 +210,14 @@ def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper,
             calls: how often each seat may call in an episode, 1 to 100, 3 by default.
             price: what a call costs its seat, a reward term `calls`; by default what its tool says,
                 which is nothing for those of this library.
+            scheme: "price", that alone, or "toolrl", which pays each call also for its `format` (0
+                or 1) and its `match` (-3 to 3) with the one that the environment knows; see
+                `tools/toolrl.py`. It never asks whether the task was solved.
 
     Raises:
         ValueError: an unknown seat, tool or option, one out of range, no seat, or a tool that the
-            environment has nothing for; or an environment that has tools already.
+            environment has nothing for; or an environment that has tools already, or knows no calls
+            where the scheme wants some.
         TypeError: another library's environment, or a value of the wrong type.
         ImportError: what a tool needs is not installed; the message names the extra.
     """
@@ -277,7 +291,12 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     env.replayable &= all(tool.replayable for tool in all_tools)
     dearest = max(tool.price for tool in all_tools) if rules.price is None else rules.price
     low, high = env.reward_range
-    env.reward_range = (low - dearest * rules.calls, high)
+    worst, best = 0.0, 0.0
+    if rules.scheme == "toolrl":
+        worst, best = WORST, BEST + FORMAT
+        for seat in tools:
+            env.known_calls(env.source[0], seat)  # refuses
+    env.reward_range = (low + (worst - dearest) * rules.calls, high + best * rules.calls)
 
 
 def _sheet(tools: Mapping[str, Tool], rules: Rules) -> ToolSheet:

@@ -90,6 +90,11 @@ class Asked:
         """The formula with the cards' colours."""
         return self.form.text.format(*(COLOURS[card] for card in self.cards))
 
+    def expression(self, deal: Sequence[int]) -> str:
+        """The formula with these cards' numbers, as `calculate` reads it."""
+        numbers = self.form.text.format(*(deal[card] for card in self.cards))
+        return numbers.replace("x", "*")
+
     def answer(self, deal: Sequence[int]) -> Fraction:
         """What it is with these cards, exactly."""
         return _value(self.form, tuple(deal[card] for card in self.cards))

@@ -124,7 +124,7 @@ A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -255,6 +255,15 @@ class MathTeamEnv(TextAECEnv):
             return [shown, HIDDEN.format(other=self.team.answers, what="question")]
         hidden = CARDS.format(low=low, high=high, cards=", ".join(COLOURS))
         return [hidden, HIDDEN.format(other=self.team.tells, what="numbers"), asked]
+
+    def known_calls(self, task: Task, agent: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Whoever answers works out the formula; of rows, which show no work, nothing is known."""
+        if not of_cards(task):
+            return super().known_calls(task, agent)
+        if agent != self.team.answers:
+            return ()
+        cards = cards_of(task)
+        return (("calculate", {"expression": cards.asked.expression(cards.deal)}),)
 
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
