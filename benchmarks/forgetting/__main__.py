@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.forgetting import bed
 from benchmarks.resumable import Run, options, runs_of, train_to_the_end
 from llm_marl_envs.core.records import Request, Response
-from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -48,15 +48,16 @@ CRITERION = (
     "right in at least 0.8 of the tasks, untrained notes with the same answers in at most 0.4."
 )
 SETTINGS = TinySettings(
-    vocab_size=400,
+    vocab_size=800,
+    words_per_token=12,
     hidden_size=64,
     num_layers=2,
     num_heads=4,
     intermediate_size=128,
-    steps=800,
+    steps=2000,
     learning_rate=4e-3,
 )
-DEMONSTRATED = 500
+DEMONSTRATED = 3000
 """Episodes of the warm start."""
 TASKS = 400
 LONGEST = 12
@@ -82,7 +83,8 @@ class NotesBy:
 
 def demonstrations(seed: int) -> list[Demonstration]:
     """What the warm start is shown: notes by lot, and right answers where the fact is in view."""
-    starts = [Start(task=seed * DEMONSTRATED + n, seed=n) for n in range(DEMONSTRATED)]
+    numbers = range(seed * DEMONSTRATED, (seed + 1) * DEMONSTRATED)
+    starts = [Start(task=n % bed.SIZES["train"], seed=n, sample_seed=derive_seed("forgetting", n)) for n in numbers]
     copies = VectorTextEnv([bed.bed() for _ in range(32)])
     episodes = rollout(copies, {bed.SEAT: bed.scripted(bed.any_fact)}, starts)
     return [
@@ -99,7 +101,9 @@ def trainer_of(seed: int, folder: str, changes: Mapping[str, Any]) -> MAGRPOTrai
     texts = [
         text for messages, answer in shown for text in (*(m["content"] for m in messages), answer)
     ]
-    tokenizer = build_tokenizer([*texts, "user\n", "assistant\n"], SETTINGS.vocab_size)
+    tokenizer = build_tokenizer(
+        [*texts, "user\n", "assistant\n"], SETTINGS.vocab_size, (), SETTINGS.words_per_token
+    )
     model = build_model(tokenizer, seed, SETTINGS)
     warm_start(model, tokenizer, shown, seed, SETTINGS)
     args = MAGRPOConfig(

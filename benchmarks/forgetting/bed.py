@@ -5,7 +5,7 @@
     ok        The cat says oat.
     ...
     ok        What does the cat say?
-    oat       1.0
+    The cat says oat.     1.0
 
 Which animal that is, it is told at the beginning. With a memory of 55 characters its chat holds
 three facts; then it is asked for notes of at most 27 characters, and a fact has 17. So notes hold
@@ -58,7 +58,7 @@ class Facts(IndexedSource):
 
 
 class Recall(TextParallelEnv):
-    """See the module; the return is 1 for the right sound as the last action, else 0."""
+    """See the module; the return is 1 for the right fact as the last action, else 0."""
 
     metadata: ClassVar[dict[str, Any]] = {"name": "recall", "render_modes": ["ansi"]}
     reward_range = (0.0, 1.0)
@@ -80,7 +80,7 @@ class Recall(TextParallelEnv):
             news[SEAT] = FACT.format(animal=animal_now, sound=sound_now)
         elif heard == FACTS + 1:
             news[SEAT] = f"{ASKED} {animal} say?"
-        right = heard > FACTS + 1 and joint_action[SEAT].strip() == sound
+        right = heard > FACTS + 1 and joint_action[SEAT] == FACT.format(animal=animal, sound=sound)
         facts = {SEAT: {"fact_turn": self.task.data["asked"] + 1}}
         return Outcome(
             reward_terms={SEAT: {"right": float(right)}}, feedback=news, success=right, facts=facts
@@ -134,7 +134,7 @@ def scripted(choice: Choice) -> ScriptedPolicy:
             return choice(facts, animal, chance)
         if not question.startswith(ASKED):
             return OK
-        known = [fact.rstrip(".").split()[-1] for fact in facts if f" {animal} " in fact]
-        return known[0] if known else chance.choice(SOUNDS)
+        guess = FACT.format(animal=animal, sound=chance.choice(SOUNDS))
+        return next((fact for fact in facts if f" {animal} " in fact), guess)
 
     return ScriptedPolicy(say)
