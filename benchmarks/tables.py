@@ -114,7 +114,7 @@ class Tables:
         self.updates += 1
         for key in {**slopes, **self._moments}:
             slope = slopes.get(key, 0.0)
-            first, second = self._moments.setdefault(key, [np.zeros(len(self.words))] * 2)
+            first, second = self._moments.setdefault(key, [np.zeros_like(self.row(*key))] * 2)
             first = BETAS[0] * first + (1 - BETAS[0]) * slope
             second = BETAS[1] * second + (1 - BETAS[1]) * slope**2
             self._moments[key] = [first, second]

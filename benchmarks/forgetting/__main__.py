@@ -49,7 +49,7 @@ CRITERION = (
 )
 SETTINGS = TinySettings(
     vocab_size=800,
-    words_per_token=12,
+    words_per_token=3,
     hidden_size=64,
     num_layers=2,
     num_heads=4,
@@ -84,7 +84,10 @@ class NotesBy:
 def demonstrations(seed: int) -> list[Demonstration]:
     """What the warm start is shown: notes by lot, and right answers where the fact is in view."""
     numbers = range(seed * DEMONSTRATED, (seed + 1) * DEMONSTRATED)
-    starts = [Start(task=n % bed.SIZES["train"], seed=n, sample_seed=derive_seed("forgetting", n)) for n in numbers]
+    starts = [
+        Start(task=n % bed.SIZES["train"], seed=n, sample_seed=derive_seed("forgetting", n))
+        for n in numbers
+    ]
     copies = VectorTextEnv([bed.bed() for _ in range(32)])
     episodes = rollout(copies, {bed.SEAT: bed.scripted(bed.any_fact)}, starts)
     return [

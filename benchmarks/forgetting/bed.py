@@ -28,9 +28,8 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.wrappers import Memory
 
 SEAT = "keeper_0"
-ANIMALS = ("cat", "dog", "cow", "pig", "hen", "fox", "owl", "bat", "emu", "ant")
-SOUNDS = ("fig", "oat", "rye", "nut", "pea", "yam", "bun", "pie")
-SOUNDS += ("jam", "tea", "egg", "ham", "rib", "soy", "gum", "bay")
+ANIMALS = ("cat", "dog", "cow", "pig", "hen", "fox", "owl", "bat")
+SOUNDS = ("fig", "oat", "rye", "nut", "pea", "yam")
 FACTS = 8
 MEMORY = {"max_chars": 55, "resets": 2}
 FACT = "The {animal} says {sound}."
@@ -52,7 +51,7 @@ class Facts(IndexedSource):
     def make(self, index: int, task_id: str) -> Task:
         """Eight animals in random order, a sound for each, and the one that is asked for."""
         rng = random.Random(derive_seed("forgetting", self.split, index))
-        animals, sounds = rng.sample(ANIMALS, FACTS), rng.sample(SOUNDS, FACTS)
+        animals, sounds = rng.sample(ANIMALS, FACTS), rng.choices(SOUNDS, k=FACTS)
         facts = tuple(zip(animals, sounds, strict=True))
         return Task(task_id, self.split, {"facts": facts, "asked": rng.randrange(FACTS)})
 

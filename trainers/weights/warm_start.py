@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from trainers.weights.cache import (
     written_whole,
 )
 from trainers.weights.chat import ChatTemplate
-from trainers.weights.shown import demonstrations_of, encoded
+from trainers.weights.shown import Demonstration, demonstrations_of, encoded
 from trainers.weights.team_files import load_base, load_tokenizer
 
 RECORD = "warm_start.json"
@@ -116,11 +116,38 @@ def warm_started(
     shown = demonstrations_of(
         (env_id,), settings.demonstrations, settings.seed, kwargs, settings.conventions
     )
+    return taught(
+        base, shown, settings, folder, {"env_id": env_id, "env_kwargs": kwargs}, fresh=fresh
+    )
+
+
+def taught(
+    base: str,
+    shown: Sequence[Demonstration],
+    settings: WarmStart,
+    folder: str | Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    *,
+    fresh: bool = False,
+) -> str:
+    """The folder of a model that was shown any demonstrations, made on the first call.
+
+    Args:
+        base: a name or folder that `from_pretrained` takes.
+        shown: what it learns to say; of the settings those that choose demonstrations are not read.
+        settings: see `WarmStart`.
+        folder: as `warm_started`.
+        about: what the record says of the demonstrations.
+        fresh: make it again even if it is there.
+
+    Raises:
+        ValueError: `folder` holds something else, or several processes and a model that is not
+            there yet.
+    """
     of_base = fingerprint(base) if Path(base).is_dir() else base
     key = key_of(FORMAT, of_base, settings.model_dump(), shown)
     home = Path(folder).expanduser() if folder is not None else cache_folder() / f"warm-{key}"
-    about = {"key": key, "base": base, "env_id": env_id, "env_kwargs": kwargs}
-    about |= settings.model_dump()
+    about = {"key": key, "base": base, **(about or {}), **settings.model_dump()}
     with made_once(home):
         if not is_made(home / RECORD, key, "warm start", fresh=fresh):
             _make(home, shown, settings, about, fresh=fresh)
