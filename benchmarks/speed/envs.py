@@ -5,7 +5,8 @@
 The answers are those of the scripted experts, written down before. "Own" time is
 what `rollout` takes besides `reset`, `step` and `observe`, per turn of an agent. Programs of
 `coop_coding-v0` are not run again: their verdicts are remembered. The second table runs them, in
-wall time, for the processes that they run in are others.
+wall time, for the processes that they run in are others. The third plays `debate-v0` where seats
+have tools; with `--ids` and no id it is the only one.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 from pettingzoo import AECEnv
 
 from benchmarks.speed.record import REPETITIONS, Row, keep, ratio
-from llm_marl_envs import list_envs
-from llm_marl_envs.core.records import Episode
+from llm_marl_envs import list_envs, make
+from llm_marl_envs.core.records import Episode, Request
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.play.registry import env_factory
 from llm_marl_envs.play.rollout import rollout
@@ -55,14 +57,15 @@ class Played:
         inside: seconds of each call of an environment, in the newest rollout.
     """
 
-    def __init__(self, make_env: Callable[[], Any], copies: int) -> None:
+    def __init__(
+        self, make_env: Callable[[], Any], copies: int, policy: ScriptedPolicy | None = None
+    ) -> None:
         self.copies = VectorTextEnv([make_env() for _ in range(copies)])
         env = self.copies.envs[0]
         tasks = len(env.unwrapped.source)
         count = max(copies, FEWEST)
         self.starts = [Start(task=k % tasks, seed=k, sample_seed=k) for k in range(count)]
-        expert = ExpertPolicy(env)
-        experts: Team = dict.fromkeys(env.possible_agents, expert)
+        experts: Team = dict.fromkeys(env.possible_agents, policy or ExpertPolicy(env))
         self.episodes = rollout(self.copies, experts, self.starts)
         self.team: Team = dict.fromkeys(env.possible_agents, instant(self.episodes))
         self.turns = sum(len(episode.turns) for episode in self.episodes)
@@ -123,6 +126,43 @@ def environment(env_id: str, copies: Sequence[int], repetitions: int) -> Row:
     return row | {"raw": {str(count): each for count, each in found.items()}}
 
 
+def calling(copies: int, repetitions: int) -> list[Row]:
+    """`debate-v0` without tools, with tools that nobody calls, and with a call before each answer."""
+
+    def call(request: Request) -> str:
+        return "Answer: [yes]" if request.turn % 2 else "Call: calculate(17 * 23)"
+
+    answer = ScriptedPolicy(lambda request: "Answer: [yes]")
+    tools = {"debater_0": ["calculate"], "debater_1": ["calculate"]}
+    arms: dict[str, tuple[dict[str, Any], ScriptedPolicy]] = {
+        "no tools": ({}, answer),
+        "tools, no call": ({"tools": tools}, answer),
+        "a call before each answer": ({"tools": tools}, ScriptedPolicy(call)),
+    }
+    ready = {
+        name: Played(partial(make, "debate-v0", **kwargs), copies, policy)
+        for name, (kwargs, policy) in arms.items()
+    }
+    found: dict[str, list[Row]] = {name: [] for name in arms}
+    for _ in range(repetitions + 1):
+        for name, played in ready.items():
+            found[name].append(played.again())
+    rows = []
+    for name, played in ready.items():
+        own, whole = (
+            median(row[part] for row in found[name][1:]) / played.turns for part in ("own", "all")
+        )
+        rows.append(
+            {
+                f"`debate-v0`, {copies} copies": name,
+                "own µs a turn": 1e6 * own,
+                "µs of a turn in the environment": 1e6 * (whole - own),
+                "raw": found[name],
+            }
+        )
+    return rows
+
+
 def programs(copies: int) -> Row:
     """`coop_coding-v0`, each program run: wall time."""
     make_env = env_factory(CODING)
@@ -152,10 +192,12 @@ def main() -> None:
     """Measure and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--ids", nargs="+", default=[i for i in list_envs() if "*" not in i])
+    parser.add_argument("--ids", nargs="*", default=[i for i in list_envs() if "*" not in i])
     options = parser.parse_args()
-    keep("envs", [environment(one, COPIES, options.repetitions) for one in options.ids])
-    keep("programs", [programs(copies) for copies in COPIES[:2]])
+    keep("calling", calling(COPIES[1], options.repetitions))
+    if options.ids:
+        keep("envs", [environment(one, COPIES, options.repetitions) for one in options.ids])
+        keep("programs", [programs(copies) for copies in COPIES[:2]])
 
 
 if __name__ == "__main__":
