@@ -127,7 +127,7 @@ def environment(env_id: str, copies: Sequence[int], repetitions: int) -> Row:
 
 
 def calling(copies: int, repetitions: int) -> list[Row]:
-    """`debate-v0` without tools, with tools that nobody calls, and with a call before each answer."""
+    """`debate-v0` without tools, with tools that nobody calls, and with a call at every turn."""
 
     def call(request: Request) -> str:
         return "Answer: [yes]" if request.turn % 2 else "Call: calculate(17 * 23)"
