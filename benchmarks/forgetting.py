@@ -30,6 +30,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import mean
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ from llm_marl_envs.core.records import EpisodeGroup, Request, Response, Turn
 from llm_marl_envs.core.seeds import derive_seed, group_starts
 from llm_marl_envs.core.tasks import IndexedSource, Task
 from llm_marl_envs.envs.games.landscape import softmax
+from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -225,6 +227,14 @@ RULES: dict[str, Callable[[Sequence[str], str, random.Random], str]] = {
 }
 
 
+SHOWN = {
+    "taught notes, taught answers": "taught notes",
+    "the first characters in view, taught answers": "the first characters in view",
+    "untaught notes, answers taught beside them": "untaught notes",
+}
+"""What the picture shows, and how it is called there."""
+
+
 # -- runs ------------------------------------------------------------------------------------------
 def taught(seed: int, tables: Sequence[str]) -> Keeper:
     """A seat of whose tables some are taught, in the bed with its window."""
@@ -291,6 +301,20 @@ def table(runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
+def picture(path: Path, runs: Sequence[Run]) -> None:
+    """Share of right answers by the turn of the fact, a line for each seed."""
+    figure = require_matplotlib()(figsize=(7, 3.2), layout="constrained")
+    axes = figure.subplots()
+    turns = [*range(1, FACTS + 1)]
+    for colour, (name, label) in enumerate(SHOWN.items()):
+        for number, each in enumerate(runs):
+            values = [each["shares"][name][str(turn)] for turn in turns]
+            axes.plot(turns, values, f"C{colour}", lw=1, label=None if number else label)
+    axes.set(xlabel="turn of the fact", ylabel="right answers", ylim=(0, 1.03))
+    axes.legend(fontsize=8, loc="center left")
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
 def holds(runs: Sequence[Run]) -> bool:
     """Whether CRITERION does."""
     kept = [each["shares"]["taught notes, taught answers"]["early"] for each in runs]
@@ -300,10 +324,14 @@ def holds(runs: Sequence[Run]) -> bool:
 
 def main() -> None:
     """Make the runs that are missing, then the table."""
-    args = options("forgetting", __doc__, output="benchmarks/results/forgetting").parse_args()
+    parser = options("forgetting", __doc__, output="benchmarks/results/forgetting")
+    parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
+    args = parser.parse_args()
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     runs = runs_of(args, [(f"forgetting-{seed}", partial(run, seed)) for seed in seeds])
     print(table(runs))
+    if args.picture:
+        picture(args.picture, runs)
     print(f"\n{CRITERION}\n{'It holds.' if holds(runs) else 'It does not hold.'}")
 
 

@@ -26,6 +26,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations, permutations, product
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -38,6 +39,7 @@ from llm_marl_envs.core.records import EpisodeGroup, Request, Response
 from llm_marl_envs.core.seeds import derive_seed, group_starts
 from llm_marl_envs.envs.games.landscape import softmax
 from llm_marl_envs.envs.retrieval.bounds import GENERATOR, REWRITER, SEATS, SELECTOR
+from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from trainers.algorithms import make_algorithm
@@ -324,9 +326,24 @@ def p_of(differences: Sequence[float]) -> float:
     return sum(value >= total - 1e-12 for value in flipped) / len(flipped)
 
 
+def picture(path: Path, runs: Sequence[Run]) -> None:
+    """Success of each arm's runs, and their mean ceiling."""
+    figure = require_matplotlib()(figsize=(8, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for place, arm in enumerate(ARMS):
+        mine = [each for each in runs if tuple(each["arm"]) == arm]
+        axes.bar(place, mean(each["ceiling"] for each in mine), color="lightgrey", width=0.7)
+        axes.scatter([place] * len(mine), [each["success"] for each in mine], s=14, zorder=3)
+    axes.set_xticks(range(len(ARMS)), [_named(arm).replace(" + ", "\n") for arm in ARMS])
+    axes.set(ylabel="right answers", ylim=(0, 1.03), title="grey: the most that is possible")
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
 def main() -> None:
     """Make the runs that are missing, then the tables."""
-    args = options("pipeline", __doc__, output="benchmarks/results/pipeline").parse_args()
+    parser = options("pipeline", __doc__, output="benchmarks/results/pipeline")
+    parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
+    args = parser.parse_args()
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     rate = float(dict(each.split("=") for each in args.override).get("rate", RATE))
     due = [
@@ -336,6 +353,8 @@ def main() -> None:
     ]
     runs = runs_of(args, due)
     print(table(runs))
+    if args.picture:
+        picture(args.picture, runs)
     holds = len(seeds) >= 5 and all(
         p_of(differences) <= 0.05 and min(differences) >= 0 for _, differences in contrasts(runs)
     )

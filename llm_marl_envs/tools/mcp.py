@@ -137,6 +137,7 @@ class MCPTool(Tool):
     """A tool of a server; `mcp` makes the class of each.
 
     Attributes:
+        argument: SERVER#TOOL, which makes the class.
         server: a command line or an address.
         parameters: the JSON schema of the arguments, as the server has it.
     """
@@ -144,8 +145,13 @@ class MCPTool(Tool):
     seconds = SECONDS + 2 * ALIVE
     blocking = True
     replayable = False
+    argument: ClassVar[str]
     server: ClassVar[str]
     parameters: ClassVar[dict[str, Any]]
+
+    def __reduce__(self) -> Any:
+        """By the name of its class, which another process makes anew."""
+        return _unpickled, (self.argument,), vars(self)
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """As they are, for the server checks them, but for characters that no pipe carries."""
@@ -186,4 +192,9 @@ def mcp(argument: str) -> type[Tool]:
     about = " ".join((tools[name].description or name).split())
     schema = {"properties": {}, **tools[name].input_schema}
     attributes = {"name": name, "description": about, "server": server, "parameters": schema}
-    return type("MCPTool", (MCPTool,), attributes)
+    return type("MCPTool", (MCPTool,), {**attributes, "argument": argument})
+
+
+def _unpickled(argument: str) -> MCPTool:
+    made = mcp(argument)
+    return made.__new__(made)

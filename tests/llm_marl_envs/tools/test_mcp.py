@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
 from pathlib import Path
@@ -130,3 +131,14 @@ def test_a_server_that_is_gone_is_no_fault_of_the_seat(server: str, tmp_path: Pa
     assert server_of(other) is healthy
     assert healthy.answers()
     assert not first.answers()
+
+
+def test_an_environment_goes_to_another_process(server: str) -> None:
+    """Vector environments of other libraries pickle what they are given."""
+    env = make("math_team-v1", tools={"actor": [f"mcp:{server}#add"]})
+    env.reset(seed=0, options={"task": 3})
+    env.step("6 3 5 4")
+    again = pickle.loads(pickle.dumps(env))
+    for copy in (env, again):
+        copy.step('Call: add({"a": 2, "b": 3})')
+        assert copy.observe("actor_0").messages[-1].content.splitlines()[1] == "> 5"
