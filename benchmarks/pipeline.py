@@ -333,9 +333,15 @@ def picture(path: Path, runs: Sequence[Run]) -> None:
     for place, arm in enumerate(ARMS):
         mine = [each for each in runs if tuple(each["arm"]) == arm]
         axes.bar(place, mean(each["ceiling"] for each in mine), color="lightgrey", width=0.7)
-        axes.scatter([place] * len(mine), [each["success"] for each in mine], s=14, zorder=3)
+        axes.scatter(
+            [place] * len(mine), [each["success"] for each in mine], c="C0", s=14, zorder=3
+        )
     axes.set_xticks(range(len(ARMS)), [_named(arm).replace(" + ", "\n") for arm in ARMS])
-    axes.set(ylabel="right answers", ylim=(0, 1.03), title="grey: the most that is possible")
+    axes.set(
+        ylabel="right answers",
+        ylim=(0, 1.03),
+        title="grey: the best beside the seats that stay as they began",
+    )
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
