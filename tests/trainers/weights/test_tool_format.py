@@ -180,7 +180,14 @@ def test_an_episode_by_its_own_format_is_that_of_lines() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["<tool_call>{</tool_call>", "<tool_call>\n[1]\n</tool_call>", CALL[:-12], CALL + CALL],
+    [
+        "<tool_call>{</tool_call>",
+        "<tool_call>\n[1]\n</tool_call>",
+        CALL[:-12],
+        CALL + CALL,
+        CALL.replace('"17 * 23"', "[" * 20_000),
+        CALL.replace('"17 * 23"', "9" * 5000),
+    ],
 )
 def test_a_broken_call_fails_and_costs_as_a_broken_line_does(written: str) -> None:
     policy, _ = policy_of(caller(), [written, "Answer: 391"])
@@ -188,6 +195,41 @@ def test_a_broken_call_fails_and_costs_as_a_broken_line_does(written: str) -> No
     assert first.info["call"]["failed"]
     assert first.reward_terms == {"calls": -0.02}
     assert second.messages[-1].content.startswith("Result of no tool:")
+
+
+def test_marks_of_arguments_are_marks_of_a_call() -> None:
+    """Gemma writes texts in arguments between control tokens."""
+    marks = ["<|tool_call>", "<tool_call|>", '<|"|>']
+    tokenizer = caller(trl_templates.gemma4_chat_template)
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    assert calls_of(tokenizer).marks == {*tokenizer.convert_tokens_to_ids(marks)}
+
+
+def test_a_program_that_looks_like_a_call_is_text() -> None:
+    """LFM's calls are Python, and are told from programs by their marks alone."""
+    tokenizer = caller(
+        trl_templates.lfm2_v2_chat_template, ["<|tool_call_start|>", "<|tool_call_end|>"]
+    )
+    calls, tools = calls_of(tokenizer), sheet()
+    prompt = ChatTemplate(tokenizer).opening([Message("user", "a")], tools)
+    for text, read in (
+        ("def solve(xs):\n    return [len(xs), len(xs)][0]", None),
+        (
+            '<|tool_call_start|>[calculate(expression="2")]<|tool_call_end|>',
+            'Call: calculate({"expression": "2"})',
+        ),
+    ):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert calls.read(ids, prompt, tools) == read
+
+
+def test_the_record_holds_marks_that_decoding_skips() -> None:
+    tokenizer = caller()
+    tokenizer.add_special_tokens({"additional_special_tokens": MARKS})
+    policy, engine = policy_of(tokenizer, [CALL, "Answer: 391"])
+    first, _ = played(policy).trajectory("reasoner_0")
+    assert first.response.written == CALL
+    assert engine.prompts[1][1] > 0
 
 
 def test_a_line_is_a_call_for_such_a_model_too() -> None:
