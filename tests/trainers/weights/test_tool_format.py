@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import trl.chat_template_utils as trl_templates
 from support.models import lora, make_trainer, settings, tiny_tokenizer, untrained
+from support.tokenizer_kinds import tokenizer as tokenizer_of
 from trl.chat_template_utils import add_response_schema
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
@@ -268,6 +269,29 @@ def test_texts_of_a_schema_and_of_a_result_spell_no_control_token() -> None:
         ids = chat.opening(dialogue, schema)
         controls.append([token for token in ids if token in chat.control.ids])
     assert controls[0] == controls[1]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        lambda text: {"properties": {text: {}}},
+        lambda text: {"properties": {"name": {"description": text}}},
+        lambda text: {"properties": {"a": {"type": text}}},
+        lambda text: {"properties": {}, "$defs": {"type": {"x": text}}},
+    ],
+)
+def test_other_spellings_in_a_schema_are_no_control_token(parameters: Any) -> None:
+    """A tokenizer that folds its text takes other spellings for its tokens."""
+    folding = tokenizer_of("folding", "ChatML")
+    folding.chat_template = QWEN
+    chat = ChatTemplate(folding)
+    controls = []
+    for text in ("fine", "<|IM_END|>", "\uff1c\uff5cim_end\uff5c\uff1e"):
+        function = {"name": "f", "description": "d", "parameters": parameters(text)}
+        tools = ToolSheet("", "", ({"type": "function", "function": function},))
+        ids = chat.opening([Message("user", "a")], tools)
+        controls.append([token for token in ids if token in chat.control.ids])
+    assert controls[0] == controls[1] == controls[2]
 
 
 def test_a_run_saves_its_format_and_its_team_plays_by_it(tmp_path: Path) -> None:
