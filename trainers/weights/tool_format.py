@@ -49,9 +49,7 @@ class NativeCalls:
                 f"the chat template of {name!r} leaves out the schemas of tools, calls or results, "
                 "so its model has no format of calls; use another model, or tool_format='line'"
             )
-        if not any(
-            getattr(self.tokenizer, f"response_{how}", None) for how in ("template", "schema")
-        ):
+        if not getattr(self.tokenizer, "response_template", None):
             try:
                 add_response_schema(self.tokenizer)
             except ValueError as error:
@@ -60,6 +58,8 @@ class NativeCalls:
                     "`response_template`, and TRL knows none for its chat template; set one, or "
                     "tool_format='line'"
                 ) from error
+        if not getattr(self.tokenizer, "response_template", None):  # TRL set what older ones read
+            raise ValueError("tool_format='native' needs Transformers 5.13 or later; update it")
         self.marks, self._opens = _marks(chat)
 
     def read(self, ids: Sequence[int], prompt: Sequence[int], tools: ToolSheet) -> str | None:

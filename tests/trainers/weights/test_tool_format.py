@@ -149,6 +149,18 @@ def test_a_template_whose_calls_nobody_can_read_is_refused_until_somebody_says_h
     calls_of(tokenizer)
 
 
+def test_what_only_older_versions_of_transformers_read_does_not_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer = caller(QWEN + "{# changed #}")
+    tokenizer.response_schema = {"type": "object"}
+    with pytest.raises(ValueError, match="response_template"):
+        calls_of(tokenizer)
+    monkeypatch.setattr("trainers.weights.tool_format.add_response_schema", lambda given: given)
+    with pytest.raises(ValueError, match=r"5\.13"):
+        calls_of(caller())
+
+
 def test_an_episode_by_its_own_format_is_that_of_lines() -> None:
     """The same rewards, calls and results; prompts go on from what was sampled."""
     tokenizer = caller()
