@@ -23,8 +23,10 @@ Texts are kept as they were written, control strings that they spell included: w
 | `idle` | string | as `records.Episode`, as JSON: what seats were paid that never acted |
 | `agent`, `turn` | string, int64 | who acted, and which of its actions it was |
 | `policy` | string | name of the weights |
-| `messages` | list of role, content | the chat that the policy was shown |
-| `action` | string | what it wrote |
+| `messages` | list of role, content, result_of | the chat that the policy was shown; the last is \
+the tool that a message is a result of, else "" |
+| `action` | string | what it wrote, as the environment read it |
+| `written` | string | what it wrote, where `action` says a call in other words, else "" |
 | `cut` | bool | whether the token limit ended the action |
 | `prompt_ids`, `completion_ids` | list of int64 or null | token ids |
 | `logprobs` | list of float64 or null | behaviour log-prob of each completion token, natural log |
@@ -79,8 +81,9 @@ def features() -> Features:
             "agent": text,
             "turn": whole,
             "policy": text,
-            "messages": datasets.List({"role": text, "content": text}),
+            "messages": datasets.List({"role": text, "content": text, "result_of": text}),
             "action": text,
+            "written": text,
             "cut": yes,
             "prompt_ids": datasets.List(whole),
             "completion_ids": datasets.List(whole),
@@ -134,8 +137,9 @@ def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
                 "agent": turn["agent"],
                 "turn": turn["index"],
                 "policy": response["policy"],
-                "messages": [{"role": r, "content": _text(c)} for r, c in turn["messages"]],
+                "messages": [_message(*message) for message in turn["messages"]],
                 "action": _text(response["text"]),
+                "written": _text(response.get("written", "")),
                 "cut": response["cut"],
                 **{n: None if response.get(n) is None else list(response[n]) for n in _OF_TOKENS},
                 "reward": turn["reward"],
@@ -156,6 +160,10 @@ def _json(value: Any, where: str, **options: Any) -> str:
         raise ValueError(
             f"{where}: expected finite numbers, which alone JSON knows ({error})"
         ) from error
+
+
+def _message(role: str, content: str, result_of: str = "") -> dict[str, str]:
+    return {"role": role, "content": _text(content), "result_of": result_of}
 
 
 def _text(text: str) -> str:
@@ -182,11 +190,16 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
             {
                 "agent": row["agent"],
                 "index": row["turn"],
-                "messages": [[message["role"], message["content"]] for message in row["messages"]],
+                # Earlier datasets lack `result_of` and `written`.
+                "messages": [
+                    [message["role"], message["content"], message.get("result_of") or ""]
+                    for message in row["messages"]
+                ],
                 "response": {
                     "text": row["action"],
                     "cut": row["cut"],
                     "policy": row["policy"],
+                    "written": row.get("written") or "",
                     **{name: row[name] for name in _OF_TOKENS},
                 },
                 "reward": row["reward"],

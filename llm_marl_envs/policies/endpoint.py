@@ -152,7 +152,8 @@ class EndpointPolicy:
             text = valid(value)
             return without_control(text, own=own) if self.strip_control else text
         if isinstance(value, Mapping):
-            return {key: self._cleaned(part, own=own) for key, part in value.items()}
+            cleaned = self._cleaned
+            return {cleaned(key, own=own): cleaned(part, own=own) for key, part in value.items()}
         return (
             [self._cleaned(part, own=own) for part in value] if isinstance(value, list) else value
         )

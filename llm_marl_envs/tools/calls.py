@@ -10,6 +10,7 @@ is shown to nobody and answers nothing. Pure functions of any text.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -88,12 +89,13 @@ def _json(text: str) -> Any:
     """What a JSON text says.
 
     Raises:
-        ValueError: it is none, or one that records cannot hold: NaN, or nested too deep.
+        ValueError: it is none, or one that records cannot hold: NaN, too large a number, or nested
+            too deep.
     """
     if _depth(text) > DEEPEST:
         raise ValueError("the arguments are nested too deep")
     try:
-        return json.loads(text, parse_constant=_refused)
+        return json.loads(text, parse_constant=_refused, parse_float=_finite)
     except ValueError as error:
         raise ValueError("the arguments are no JSON") from error
 
@@ -110,6 +112,11 @@ def _depth(text: str) -> int:
             depth += (char in "[{") - (char in "]}")
             deepest = max(deepest, depth)
     return deepest
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refused(number)
 
 
 def _refused(constant: str) -> Any:

@@ -13,17 +13,21 @@ Pure functions; the form of the messages is that of OpenAI's protocol and of cha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args
 
-from llm_marl_envs.core.parsing import QUOTE, answer_of, lines_of, quote
+from llm_marl_envs.core.parsing import QUOTE, THINK_END, answer_of, lines_of, quote
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.tools.calls import Call, arguments_of, call_in, is_call_line
 
 ToolFormat = Literal["line", "native"]
 """How an agent calls tools: by a line of text, or in the format that its model was trained on."""
 FORMATS = get_args(ToolFormat)
+ESCAPED = re.compile("[<\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters in a JSON text that would end a line or a thought, or that are no Unicode."""
+ESCAPED_END = "\\u003c/think>"
 
 
 def native_chat(messages: Sequence[Message], tools: ToolSheet | None) -> list[dict[str, Any]]:
@@ -69,14 +73,23 @@ def _line(call: Any) -> str:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         return "Call:"
-    arguments = function.get("arguments") or {}
+    try:
+        written = _written(function.get("arguments") or {})
+    except (TypeError, ValueError, RecursionError):  # nested too deep, or nothing for JSON
+        return "Call:"
+    return f"Call: {' '.join(function['name'].split())}({written})"
+
+
+def _written(arguments: Any) -> str:
+    """Arguments on one line, without the marks of thinking, which no line of a call may hold."""
     if isinstance(arguments, str):
         with suppress(ValueError):  # no JSON: the environment says so
             arguments = json.loads(arguments)
-    written = " ".join(arguments.split()) if isinstance(arguments, str) else json.dumps(arguments)
-    # On one line, and without the marks of thinking, which no line of a call may hold.
-    written = written.replace("<", "\\u003c")
-    return f"Call: {' '.join(function['name'].split())}({written})"
+    if isinstance(arguments, str):
+        return " ".join(arguments.split()).replace(THINK_END, ESCAPED_END)
+    # Escapes are longer, and what an action may hold is limited: so only where they must be.
+    text = json.dumps(arguments, ensure_ascii=False)
+    return ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _call(

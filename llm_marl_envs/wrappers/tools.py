@@ -295,8 +295,18 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     if rules.scheme == "toolrl":
         worst, best = WORST, BEST + FORMAT
         for seat in tools:
-            env.known_calls(env.source[0], seat)  # refuses
+            _check_known(env, seat)
     env.reward_range = (low + (worst - dearest) * rules.calls, high + best * rules.calls)
+
+
+def _check_known(env: TextEnv, seat: str) -> None:
+    try:
+        env.known_calls(env.source[0], seat)
+    except ValueError as error:
+        raise ValueError(
+            f"tools, scheme='toolrl': {error}, with which it compares those of {seat}; leave the "
+            "scheme out, or use math_team-v1"
+        ) from error
 
 
 def _sheet(tools: Mapping[str, Tool], rules: Rules) -> ToolSheet:

@@ -222,13 +222,14 @@ class TokenPolicy:
         if tools is not None:
             call = self._calls[policy].read(ids, draw.prompt_ids, tools)
         action = text if call is None else call
+        whole = "" if call is None else str(self.team.tokenizers[policy].decode(written))
         seat = request.episode, request.agent
         self._past.pop(seat, None)
         if self._continues(policy, written, called=call is not None):
             self._past[seat] = (request.messages, action, [*draw.prompt_ids, *ids], closed_by)
         return Response(
             text=action,
-            written="" if call is None else text,
+            written=whole,
             prompt_ids=draw.prompt_ids,
             completion_ids=ids,
             logprobs=drawn.logprobs,

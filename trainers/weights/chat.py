@@ -7,6 +7,7 @@ Control tokens come from the template alone: `control_tokens.py` keeps them out 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +26,9 @@ PROBE_TURNS = 3
 PROBE_ACTION = "<think>\nreason\n</think>\n\nanswer"
 
 
-# Values by which templates decide what they write, so that no loose mark may stand in them.
+# Names by which templates decide what they write, so that no loose mark may stand in them: keys,
+# and the values of some.
+WORD = re.compile(r"[$\w.-]*", re.ASCII)
 FORM = frozenset(("role", "type", "format", "name", "id", "tool_call_id"))
 
 
@@ -222,9 +225,9 @@ class ChatTemplate:
             return self.control.content(value, own=own, strict=strict)
         if isinstance(value, Mapping):
             return {
-                self.control.content(key, own=own): self._marked(
-                    part, own=own, strict=strict and key not in FORM
-                )
+                self.control.content(
+                    key, own=own, strict=strict and not WORD.fullmatch(key)
+                ): self._marked(part, own=own, strict=strict and not _is_form(key, part))
                 for key, part in value.items()
             }
         if isinstance(value, list):
@@ -244,6 +247,11 @@ class ChatTemplate:
                 "environment whose messages it takes"
             ) from error
         return str(text)
+
+
+def _is_form(key: str, value: Any) -> bool:
+    """Whether a template decides by a value what it writes."""
+    return key in FORM and isinstance(value, str) and WORD.fullmatch(value) is not None
 
 
 def _said(role: str, text: str) -> dict[str, str]:

@@ -20,8 +20,9 @@ PROBE = "name_of_a_probe"
 _FUNCTION = {
     "name": PROBE,
     "description": PROBE,
-    "parameters": {"type": "object", "properties": {}},
+    "parameters": {"type": "object", "properties": {PROBE: {"type": "string"}}},
 }
+_CALL = {"name": PROBE, "arguments": {PROBE: PROBE}}
 _SHEET = ToolSheet("", "", ({"type": "function", "function": _FUNCTION},))
 _QUESTION = Message("user", "question")
 
@@ -48,9 +49,7 @@ class NativeCalls:
                 f"the chat template of {name!r} leaves out the schemas of tools, calls or results, "
                 "so its model has no format of calls; use another model, or tool_format='line'"
             )
-        if not any(
-            getattr(self.tokenizer, f"response_{how}", None) for how in ("template", "schema")
-        ):
+        if not getattr(self.tokenizer, "response_template", None):
             try:
                 add_response_schema(self.tokenizer)
             except ValueError as error:
@@ -59,7 +58,9 @@ class NativeCalls:
                     "`response_template`, and TRL knows none for its chat template; set one, or "
                     "tool_format='line'"
                 ) from error
-        self.marks = chat.control.ids & _marks(chat)
+        if not getattr(self.tokenizer, "response_template", None):  # TRL set what older ones read
+            raise ValueError("tool_format='native' needs Transformers 5.13 or later; update it")
+        self.marks, self._opens = _marks(chat)
 
     def read(self, ids: Sequence[int], prompt: Sequence[int], tools: ToolSheet) -> str | None:
         """The action that says what the model called; None where it called nothing.
@@ -69,9 +70,11 @@ class NativeCalls:
             prompt: what came before.
             tools: what the agent may call.
         """
+        if self._opens and self._opens.isdisjoint(ids):  # text that looks like a call is text
+            return None
         try:
             answer = self.tokenizer.parse_response([*ids], prefix=[*prompt], tools=[*tools.schemas])
-        except (ValueError, TypeError):  # the marks of a call, and no call between them
+        except (ValueError, TypeError, RecursionError):  # marks of a call, and no call between
             return line_of([None])
         calls = answer.get("tool_calls") if isinstance(answer, dict) else None
         return line_of(calls, str(answer.get("content") or "")) if calls else None
@@ -81,9 +84,12 @@ def _shows_schemas(chat: ChatTemplate) -> bool:
     return PROBE in str(chat.tokenizer.decode(chat.opening([_QUESTION], _SHEET)))
 
 
-def _marks(chat: ChatTemplate) -> set[int]:
-    """Ids that an agent's message holds where it is a call, and else not."""
-    called = [_QUESTION, Message("assistant", line_of([{"function": _FUNCTION}]))]
+def _marks(chat: ChatTemplate) -> tuple[frozenset[int], frozenset[int]]:
+    """Control tokens of an agent's message where it is a call, and else not.
+
+    The first are all of them, the second those that stand before the tool's name.
+    """
+    called = [_QUESTION, Message("assistant", line_of([{"function": _CALL}]))]
     result = Message("user", "result", result_of=PROBE)
     asked, call, _ = native_chat([*called, result], _SHEET)
     answer = {"role": "assistant", "content": PROBE}
@@ -99,4 +105,6 @@ def _marks(chat: ChatTemplate) -> set[int]:
         chat.tokenizer(text[len(opening) :], add_special_tokens=False)["input_ids"]
         for text in (calling, answering)
     ]
-    return {*ids[0]} - {*ids[1]}
+    marks = chat.control.ids & {*ids[0]} - {*ids[1]}
+    named = (end for end in range(len(ids[0]) + 1) if PROBE in chat.tokenizer.decode(ids[0][:end]))
+    return marks, marks & {*ids[0][: next(named, 0)]}

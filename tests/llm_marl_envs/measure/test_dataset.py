@@ -114,7 +114,7 @@ def test_datasets_loads_a_collection_with_its_columns(tmp_path: Path, kind: str)
     env = make("coop_coding-v0", split="train")
     assert first["task_id"] == env.source[0].id
     assert first["agents"] == ["helper_0", "main_0"]
-    assert first["messages"][0].keys() == {"role", "content"}
+    assert first["messages"][0].keys() == {"role", "content", "result_of"}
     assert first["completion_ids"] is None  # experts have no tokens
     assert first["schema_version"] == 1
     terms = {term["name"]: term["value"] for term in first["reward_terms"]}
@@ -212,6 +212,35 @@ def test_without_datasets_there_are_rows_and_jsonl(tmp_path: Path, monkeypatch: 
     with pytest.raises(ImportError, match=r"'datasets' .*pip install 'llm-marl-envs\[eval\]'"):
         run_collect("coop_coding-v0", team="expert", shards=Shards(folder=tmp_path / "b"), plan=ONE)
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_calls_of_tools_come_back(tmp_path: Path, kind: str):
+    """Results are marked as such, and a call in a model's own words is kept."""
+    env = make("math_team-v1", tools={"reasoner": ["calculate"]})
+
+    def answer(request: Any) -> str:
+        return "Call: calculate(2)" if request.turn == 0 else "Answer: 2"
+
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(answer))
+    (episode,) = evaluate_team(lambda: env, team, n_tasks=1).episodes
+    response = replace(episode.turns[0].response, written="own words")
+    first = replace(episode.turns[0], response=response)
+    episode = replace(episode, turns=(first, *episode.turns[1:]))
+    write_shard(tmp_path / "data" / f"train-0.{kind}", rows_of(episode, 0))
+    (again,) = read_dataset(tmp_path)
+    assert as_json([again]) == as_json([episode])
+    assert [turn.messages for turn in again.turns] == [turn.messages for turn in episode.turns]
+    assert again.turns[0].response.written == "own words"
+
+
+def test_datasets_of_before_calls_are_read():
+    rows = rows_of(played(1)[0], 0)
+    for row in rows:
+        del row["written"]
+        for message in row["messages"]:
+            del message["result_of"]
+    assert as_json([episode_of(rows)]) == as_json(played(1))
 
 
 def test_rows_that_do_not_make_an_episode_are_refused(tmp_path: Path):

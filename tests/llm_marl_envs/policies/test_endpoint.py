@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from llm_marl_envs import make
 from llm_marl_envs.cli import main
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import EndpointPolicy, json_server
 from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.policies.json_server import EndpointError
+from llm_marl_envs.tools.native import line_of
 
 server = pytest.fixture(serving, name="server")
 stranger = pytest.fixture(serving, name="stranger")
@@ -521,6 +523,21 @@ def test_tools_in_the_protocol_s_own_format(server: Server) -> None:
     assert (result["role"], result["name"]) == ("tool", "calculate")
     assert len([body for body in server.asked if "tools" not in body]) == len(episode.turns) - 2
     assert policy.identity.endswith(", calls native")
+
+
+def test_names_in_schemas_and_arguments_send_no_control_strings(server: Server) -> None:
+    """A server of tools is a stranger, and a model may write any name."""
+    bad = "a<|im_end|>\ud800"
+    function = {"name": "f", "description": bad, "parameters": {"properties": {bad: {"a": bad}}}}
+    tools = ToolSheet("", "", ({"type": "function", "function": function},))
+    line = line_of([{"function": {"name": "f", "arguments": {bad: bad, "b": 1}}}])
+    chat = (Message("assistant", line), Message("user", bad, result_of="f"))
+    server.script = lambda body, n: completion("x")
+    policy = EndpointPolicy(server.url, tool_format="native")
+    policy.act([replace(request(), messages=chat, tools=tools)])
+    sent = json.dumps(server.asked[-1])
+    assert '"a?"' in sent
+    assert not re.search(r"im_end|ud800", sent)
 
 
 @pytest.mark.parametrize("calls", ["text", [None], [{"function": 3}], {"function": {}}])

@@ -82,6 +82,39 @@ def test_what_is_no_call_is_one_that_cannot_be_read(call: Any) -> None:
     assert isinstance(call_in(line_of([call])), str)
 
 
+DEEP: dict[str, Any] = {}
+for _ in range(5000):
+    DEEP = {"a": DEEP}
+
+
+@pytest.mark.parametrize("arguments", ["[" * 20_000, '{"a": ' * 5000 + "}" * 5000, DEEP])
+def test_arguments_nested_too_deep_are_a_call_that_cannot_be_read(arguments: Any) -> None:
+    assert isinstance(call_in(line_of([called("search", arguments)])), str)
+
+
+def test_a_number_that_no_record_holds_is_a_call_that_fails() -> None:
+    for number in ("1e999", "-1e999", "NaN"):
+        call = Call("f", f'{{"a": {number}, "b": 1}}')
+        with pytest.raises(ValueError, match="no JSON"):
+            arguments_of(call, {"properties": {"a": {"type": "number"}, "b": {}}})
+    env = opened()
+    env.step('Call: calculate({"expression": 1e999})')
+    call = env.unwrapped.infos["reasoner_0"]["call"]
+    assert call["arguments"] == {"expression": '{"expression": 1e999}'}  # a text
+    assert call["failed"]
+
+
+def test_a_call_is_not_longer_than_its_text() -> None:
+    """What is beyond an environment's longest action is cut."""
+    line = line_of([called("search", {"words": "\u6c34" * 100})])
+    assert len(line) == len('Call: search({"words": ""})') + 100
+
+
+def test_arguments_that_are_no_json_stay_as_they_are() -> None:
+    assert line_of([called("calculate", "1 < 2")]) == "Call: calculate(1 < 2)"
+    assert isinstance(call_in(line_of([called("calculate", "1 </think> 2")])), Call)
+
+
 def test_two_calls_are_one_too_many() -> None:
     assert call_in(line_of([called("search", {"words": "a"})] * 2)) == "one call at a time"
 

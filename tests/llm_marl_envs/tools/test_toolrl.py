@@ -90,7 +90,7 @@ def test_returns_stay_in_the_declared_range_and_others_are_refused() -> None:
     env = make("math_team-v1", tools=TOOLS)
     assert env.unwrapped.reward_range == (-7.0, 9.0)
     check_text_env(lambda: make("math_team-v1", tools=TOOLS))
-    with pytest.raises(ValueError, match="knows no calls"):
+    with pytest.raises(ValueError, match=r"scheme=.*knows no calls.*leave the scheme out"):
         make("debate-v0", tools={"debater_0": ["calculate"], "scheme": "toolrl"})
     with pytest.raises(ValueError, match="scheme"):
         make("math_team-v1", tools={**TOOLS, "scheme": "format"})

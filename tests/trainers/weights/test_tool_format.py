@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import trl.chat_template_utils as trl_templates
 from support.models import lora, make_trainer, settings, tiny_tokenizer, untrained
+from support.tokenizer_kinds import tokenizer as tokenizer_of
 from trl.chat_template_utils import add_response_schema
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
@@ -148,6 +149,18 @@ def test_a_template_whose_calls_nobody_can_read_is_refused_until_somebody_says_h
     calls_of(tokenizer)
 
 
+def test_what_only_older_versions_of_transformers_read_does_not_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer = caller(QWEN + "{# changed #}")
+    tokenizer.response_schema = {"type": "object"}
+    with pytest.raises(ValueError, match="response_template"):
+        calls_of(tokenizer)
+    monkeypatch.setattr("trainers.weights.tool_format.add_response_schema", lambda given: given)
+    with pytest.raises(ValueError, match=r"5\.13"):
+        calls_of(caller())
+
+
 def test_an_episode_by_its_own_format_is_that_of_lines() -> None:
     """The same rewards, calls and results; prompts go on from what was sampled."""
     tokenizer = caller()
@@ -180,7 +193,14 @@ def test_an_episode_by_its_own_format_is_that_of_lines() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["<tool_call>{</tool_call>", "<tool_call>\n[1]\n</tool_call>", CALL[:-12], CALL + CALL],
+    [
+        "<tool_call>{</tool_call>",
+        "<tool_call>\n[1]\n</tool_call>",
+        CALL[:-12],
+        CALL + CALL,
+        CALL.replace('"17 * 23"', "[" * 20_000),
+        CALL.replace('"17 * 23"', "9" * 5000),
+    ],
 )
 def test_a_broken_call_fails_and_costs_as_a_broken_line_does(written: str) -> None:
     policy, _ = policy_of(caller(), [written, "Answer: 391"])
@@ -188,6 +208,41 @@ def test_a_broken_call_fails_and_costs_as_a_broken_line_does(written: str) -> No
     assert first.info["call"]["failed"]
     assert first.reward_terms == {"calls": -0.02}
     assert second.messages[-1].content.startswith("Result of no tool:")
+
+
+def test_marks_of_arguments_are_marks_of_a_call() -> None:
+    """Gemma writes texts in arguments between control tokens."""
+    marks = ["<|tool_call>", "<tool_call|>", '<|"|>']
+    tokenizer = caller(trl_templates.gemma4_chat_template)
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    assert calls_of(tokenizer).marks == {*tokenizer.convert_tokens_to_ids(marks)}
+
+
+def test_a_program_that_looks_like_a_call_is_text() -> None:
+    """LFM's calls are Python, and are told from programs by their marks alone."""
+    tokenizer = caller(
+        trl_templates.lfm2_v2_chat_template, ["<|tool_call_start|>", "<|tool_call_end|>"]
+    )
+    calls, tools = calls_of(tokenizer), sheet()
+    prompt = ChatTemplate(tokenizer).opening([Message("user", "a")], tools)
+    for text, read in (
+        ("def solve(xs):\n    return [len(xs), len(xs)][0]", None),
+        (
+            '<|tool_call_start|>[calculate(expression="2")]<|tool_call_end|>',
+            'Call: calculate({"expression": "2"})',
+        ),
+    ):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert calls.read(ids, prompt, tools) == read
+
+
+def test_the_record_holds_marks_that_decoding_skips() -> None:
+    tokenizer = caller()
+    tokenizer.add_special_tokens({"additional_special_tokens": MARKS})
+    policy, engine = policy_of(tokenizer, [CALL, "Answer: 391"])
+    first, _ = played(policy).trajectory("reasoner_0")
+    assert first.response.written == CALL
+    assert engine.prompts[1][1] > 0
 
 
 def test_a_line_is_a_call_for_such_a_model_too() -> None:
@@ -226,6 +281,29 @@ def test_texts_of_a_schema_and_of_a_result_spell_no_control_token() -> None:
         ids = chat.opening(dialogue, schema)
         controls.append([token for token in ids if token in chat.control.ids])
     assert controls[0] == controls[1]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        lambda text: {"properties": {text: {}}},
+        lambda text: {"properties": {"name": {"description": text}}},
+        lambda text: {"properties": {"a": {"type": text}}},
+        lambda text: {"properties": {}, "$defs": {"type": {"x": text}}},
+    ],
+)
+def test_other_spellings_in_a_schema_are_no_control_token(parameters: Any) -> None:
+    """A tokenizer that folds its text takes other spellings for its tokens."""
+    folding = tokenizer_of("folding", "ChatML")
+    folding.chat_template = QWEN
+    chat = ChatTemplate(folding)
+    controls = []
+    for text in ("fine", "<|IM_END|>", "\uff1c\uff5cim_end\uff5c\uff1e"):
+        function = {"name": "f", "description": "d", "parameters": parameters(text)}
+        tools = ToolSheet("", "", ({"type": "function", "function": function},))
+        ids = chat.opening([Message("user", "a")], tools)
+        controls.append([token for token in ids if token in chat.control.ids])
+    assert controls[0] == controls[1] == controls[2]
 
 
 def test_a_run_saves_its_format_and_its_team_plays_by_it(tmp_path: Path) -> None:
