@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args
 
-from llm_marl_envs.core.parsing import QUOTE, THINK_END, answer_of, lines_of, quote
+from llm_marl_envs.core.parsing import THINK_END, answer_of, lines_of
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.tools.calls import Call, arguments_of, call_in, is_call_line
 
@@ -63,10 +63,12 @@ def line_of(calls: Sequence[Any], content: str = "") -> str:
     Args:
         calls: as the model made them, {"function": {"name": ..., "arguments": ...}} each; anything
             else is a call that cannot be read. Arguments are an object or the JSON of one.
-        content: what it wrote beside them. It stays in its chat, quoted, and is no answer.
+        content: what it wrote beside them. As beside a line, it is an answer where no calls are
+            left, and else nothing but a part of its chat.
     """
-    lines = [_line(call) for call in calls]
-    return "\n".join([*lines, quote(answer_of(content))] if content.strip() else lines)
+    beside = answer_of(content)
+    # The calls stand first, so that no fence of the text is around them.
+    return "\n".join([*map(_line, calls), *([beside] if beside.strip() else [])])
 
 
 def _line(call: Any) -> str:
@@ -112,8 +114,7 @@ def _call(
 
 def _around(text: str) -> str:
     """What stands around the line of a call."""
-    lines = [line for line in lines_of(text) if not is_call_line(line)]
-    return "\n".join(line.removeprefix(QUOTE) for line in lines)
+    return "\n".join(line for line in lines_of(text) if not is_call_line(line))
 
 
 def _id(place: int) -> str:

@@ -35,6 +35,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import suppress
 from functools import partial
 from inspect import isabstract
 from math import inf
@@ -128,7 +129,8 @@ class Caller:
             return {}
         known = self.env.known_calls(self.env.task, agent)[self.count[agent] - 1 :]
         near = match(facts["tool"], facts["arguments"], next(iter(known), None))
-        return {"format": 0.0 if facts["failed"] else FORMAT, "match": near}
+        tool = self.tools[agent].get(facts["tool"])
+        return {"format": FORMAT if tool and _fits(tool, facts) else 0.0, "match": near}
 
     def redraw(self, seed: int) -> None:
         """As `Habit.redraw`."""
@@ -153,6 +155,14 @@ class Caller:
             facts["failed"] = " ".join(str(error).split())[:MOST_RESULT]
             return facts["failed"], facts
         return _fitting(result), facts
+
+
+def _fits(tool: Tool, facts: Mapping[str, Any]) -> bool:
+    """Whether a call has the form that was asked for, whatever came of it."""
+    with suppress(ValueError):
+        tool.checked(facts["arguments"])
+        return True
+    return False
 
 
 def _called(tool: Tool, call: Callable[[], Any]) -> str:

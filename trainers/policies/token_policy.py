@@ -82,7 +82,7 @@ class TokenPolicy:
         self.tool_format: ToolFormat | Mapping[str, ToolFormat] = tool_format
         named = tool_format if isinstance(tool_format, Mapping) else {}
         self._formats = by_seat("tool_format", [*team.policy_of], named)
-        for chosen in named.values() if named else [tool_format]:
+        for chosen in named.values() if isinstance(tool_format, Mapping) else [tool_format]:
             refuse_other("tool_format", chosen, FORMATS)
         native = {name for seat, name in team.policy_of.items() if self._native(seat)}
         self._calls = {name: NativeCalls(self.chats[name]) for name in sorted(native)}

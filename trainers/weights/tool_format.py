@@ -60,7 +60,13 @@ class NativeCalls:
                 ) from error
         if not getattr(self.tokenizer, "response_template", None):  # TRL set what older ones read
             raise ValueError("tool_format='native' needs Transformers 5.13 or later; update it")
-        self.marks, self._opens = _marks(chat)
+        self._opens: frozenset[int] = frozenset()
+        self.marks, self._opens, written = _marks(chat)
+        if PROBE not in (self.read(written, chat.opening([_QUESTION], _SHEET), _SHEET) or ""):
+            raise ValueError(
+                f"the `response_template` of {name!r} does not read the calls that its chat "
+                "template writes; set another one, or tool_format='line'"
+            )
 
     def read(self, ids: Sequence[int], prompt: Sequence[int], tools: ToolSheet) -> str | None:
         """The action that says what the model called; None where it called nothing.
@@ -84,8 +90,8 @@ def _shows_schemas(chat: ChatTemplate) -> bool:
     return PROBE in str(chat.tokenizer.decode(chat.opening([_QUESTION], _SHEET)))
 
 
-def _marks(chat: ChatTemplate) -> tuple[frozenset[int], frozenset[int]]:
-    """Control tokens of an agent's message where it is a call, and else not.
+def _marks(chat: ChatTemplate) -> tuple[frozenset[int], frozenset[int], list[int]]:
+    """Control tokens of an agent's message where it is a call, and else not; and such a message.
 
     The first are all of them, the second those that stand before the tool's name.
     """
@@ -107,4 +113,4 @@ def _marks(chat: ChatTemplate) -> tuple[frozenset[int], frozenset[int]]:
     ]
     marks = chat.control.ids & {*ids[0]} - {*ids[1]}
     named = (end for end in range(len(ids[0]) + 1) if PROBE in chat.tokenizer.decode(ids[0][:end]))
-    return marks, marks & {*ids[0][: next(named, 0)]}
+    return marks, marks & {*ids[0][: next(named, 0)]}, ids[0]

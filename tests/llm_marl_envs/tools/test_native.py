@@ -47,10 +47,11 @@ def opened() -> Any:
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_line_says_what_was_called_whatever_the_argument(text: str, as_json: bool) -> None:
-    """Models write any text into arguments, with any text around the call."""
+    """Models write any text into arguments, with any text around the call but another call."""
     arguments: Any = {"words": text}
     call = called("search", json.dumps(arguments) if as_json else arguments)
-    read = call_in(line_of([call], content=text))
+    beside = "" if call_in(text) else text
+    read = call_in(line_of([call], content=beside))
     assert isinstance(read, Call)
     assert read.tool == "search"
     assert arguments_of(read, {"properties": {"words": {"type": "string"}}}) == arguments
@@ -113,6 +114,17 @@ def test_a_call_is_not_longer_than_its_text() -> None:
 def test_arguments_that_are_no_json_stay_as_they_are() -> None:
     assert line_of([called("calculate", "1 < 2")]) == "Call: calculate(1 < 2)"
     assert isinstance(call_in(line_of([called("calculate", "1 </think> 2")])), Call)
+
+
+def test_an_answer_beside_a_call_counts_where_no_calls_are_left() -> None:
+    """As beside a line that calls."""
+    call = line_of([called("calculate", {"expression": "1"})], "Answer: 391")
+    for text in (call, "Call: calculate(1)\nAnswer: 391"):
+        env = make("math_team-v1", tools={"actor": ["calculate"], "calls": 1})
+        env.reset(seed=0, options={"task": 0})
+        for action in ("6 3 5 4", "Call: calculate(1)", text):
+            env.step(action)
+        assert env.infos["actor_0"]["answer"] == "391"
 
 
 def test_two_calls_are_one_too_many() -> None:

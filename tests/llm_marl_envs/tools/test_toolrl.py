@@ -58,6 +58,10 @@ def test_what_is_paid_beside_the_price() -> None:
     assert paid(env, right) == {"calls": -0.5, "format": 1.0, "match": 3.0}
     assert paid(env, right) == {"calls": -0.5, "format": 1.0, "match": -3.0}  # only one is known
     env = after_the_cards(TOOLS)
+    assert paid(env, "Call: calculate(1 / 0)") == {"calls": -0.5, "format": 1.0, "match": 1.0}
+    env = after_the_cards(TOOLS)
+    assert paid(env, "Call: calculate({})") == {"calls": -0.5, "format": 0.0, "match": -1.0}
+    env = after_the_cards(TOOLS)
     assert paid(env, "Call: calculate(1 + 1)") == {"calls": -0.5, "format": 1.0, "match": 1.0}
     assert paid(env, "Call: fly(1 + 1)") == {"calls": -0.5, "format": 0.0, "match": -3.0}
 

@@ -25,7 +25,7 @@ from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.policies.token_policy import TokenPolicy
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.chat import ChatTemplate
-from trainers.weights.team_files import build_team_model, read_team_file
+from trainers.weights.team_files import build_team_model, load_team, read_team_file
 from trainers.weights.tool_format import NativeCalls
 
 QWEN = trl_templates.qwen2_5_chat_template
@@ -166,7 +166,7 @@ def test_an_episode_by_its_own_format_is_that_of_lines() -> None:
     tokenizer = caller()
     policy, engine = policy_of(tokenizer, [f"I multiply.{CALL}", "Answer: 391"])
     native = played(policy)
-    lines = iter(['Call: calculate({"expression": "17 * 23"})\n> I multiply.', "Answer: 391"])
+    lines = iter(['Call: calculate({"expression": "17 * 23"})\nI multiply.', "Answer: 391"])
     plain = played(ScriptedPolicy(lambda request: next(lines)))
     for one, other in zip(native.turns, plain.turns, strict=True):
         assert (one.response.text, one.reward_terms, one.info) == (
@@ -323,16 +323,34 @@ def test_a_run_saves_its_format_and_its_team_plays_by_it(tmp_path: Path) -> None
     trainer.train()
     trainer.save_team(tmp_path / "team")
     assert read_team_file(tmp_path / "team")["tool_format"] == {"reasoner": "native"}
-    trainer.team.bases[0].save_pretrained(tmp_path / "base")
+    model, _ = untrained()
+    model.resize_token_embeddings(len(tokenizer))
+    model.config.max_position_embeddings = 100_000
+    model.save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
+    team = load_team(tmp_path / "team", str(tmp_path / "base"))
+    saved = read_team_file(tmp_path / "team")["tool_format"]
+    policy = TokenPolicy(team, tool_format=saved, max_completion_length=4, temperature=0.0)
+    first, *_ = played(policy).trajectory("reasoner_0")
+    shown = team.tokenizers["reasoner_0"].decode(first.response.prompt_ids)
+    assert "<tools>" in shown
     with pytest.raises(ValueError, match="tool_format"):
         make_trainer(tmp_path / "plain", env, tool_format="native")
     with pytest.raises(ValueError, match="tool_format"):
         settings(tmp_path, tool_format="json")
 
 
-def test_seats_differ(tmp_path: Path) -> None:
+def test_a_response_template_that_reads_another_format_is_refused() -> None:
+    tokenizer = caller()
+    other = caller(trl_templates.llama3_1_chat_template)
+    tokenizer.response_template = add_response_schema(other).response_template
+    with pytest.raises(ValueError, match="does not read"):
+        calls_of(tokenizer)
+
+
+def test_seats_differ() -> None:
     policy, _ = policy_of(caller(), [])
+    assert TokenPolicy(policy.team, tool_format={}).tool_format == {}
     with pytest.raises(ValueError, match="tool_format"):
         TokenPolicy(policy.team, tool_format="json")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="nobody"):
