@@ -65,7 +65,9 @@ def choices(
         what = "LoRA adapters" if lora else "all weights"
         chosen["learning_rate"] = Choice(RATES[what], what)
     if "rows_per_micro_batch" not in given:
-        each, prompt = max(map(bytes_per_token, configs)), _longest_prompt(models, env, trust)
+        each = max(map(bytes_per_token, configs))
+        native = given.get("tool_format", "line") != "line"
+        prompt = _longest_prompt(models, env, trust, native=native)
         chosen["rows_per_micro_batch"] = _rows(given, each, prompt, env, turns)
     return chosen
 
@@ -116,15 +118,20 @@ def _rows(given: Mapping[str, Any], each: int, prompt: int, env: Any, turns: int
     )
 
 
-def _longest_prompt(models: Sequence[str], env: Any, trust: bool) -> int:
-    """Tokens of the longest of some first prompts, whoever reads it."""
+def _longest_prompt(models: Sequence[str], env: Any, trust: bool, *, native: bool) -> int:
+    """Tokens of the longest of some first prompts, whoever reads it; `native`: with schemas."""
     inner = getattr(env, "unwrapped", env)
     if not hasattr(inner, "first_words"):
         return 0
     chats = [ChatTemplate(load_tokenizer(model, trust=trust)) for model in models]
     tasks = (inner.source[i] for i in range(min(LOOKED_AT, len(inner.source))))
-    openings = [messages for task in tasks for messages in inner.first_words(task).values()]
-    return max(len(chat.opening(messages)) for chat in chats for messages in openings)
+    sheets = inner.tool_sheets if native else {}
+    openings = [opening for task in tasks for opening in inner.first_words(task).items()]
+    return max(
+        len(chat.opening(messages, sheets.get(agent)))
+        for chat in chats
+        for agent, messages in openings
+    )
 
 
 def _heard(env: Any, turns: int) -> int:
