@@ -195,6 +195,6 @@ def mcp(argument: str) -> type[Tool]:
     return type("MCPTool", (MCPTool,), {**attributes, "argument": argument})
 
 
-def _unpickled(argument: str) -> MCPTool:
+def _unpickled(argument: str) -> Tool:
     made = mcp(argument)
     return made.__new__(made)
