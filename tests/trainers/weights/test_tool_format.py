@@ -332,7 +332,7 @@ def test_a_run_saves_its_format_and_its_team_plays_by_it(tmp_path: Path) -> None
     saved = read_team_file(tmp_path / "team")["tool_format"]
     policy = TokenPolicy(team, tool_format=saved, max_completion_length=4, temperature=0.0)
     first, *_ = played(policy).trajectory("reasoner_0")
-    shown = team.tokenizers["reasoner_0"].decode(first.response.prompt_ids or ())
+    shown = team.tokenizers["reasoner_0"].decode([*(first.response.prompt_ids or ())])
     assert "<tools>" in shown
     with pytest.raises(ValueError, match="tool_format"):
         make_trainer(tmp_path / "plain", env, tool_format="native")
