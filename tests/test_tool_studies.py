@@ -12,7 +12,6 @@ from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
-from llm_marl_envs.policies import Team
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -34,8 +33,8 @@ def test_the_exact_success_is_that_of_episodes(pipeline: Any) -> None:
     exact = pipeline.success(pipeline.exact(seats))
     copies = VectorTextEnv([pipeline.make("retrieve_pipeline-v0", houses=5) for _ in range(8)])
     starts = [Start(task=n, seed=n, sample_seed=derive_seed("test", n)) for n in range(1200)]
-    team: Team = {seat: seats for seat in pipeline.SEATS}
-    episodes = rollout(copies, team, starts)
+    policies: Any = dict.fromkeys(pipeline.SEATS, seats)
+    episodes = rollout(copies, policies, starts)
     played = np.mean([bool(episode.success) for episode in episodes])
     assert abs(played - exact) < 4 * (exact * (1 - exact) / len(starts)) ** 0.5
 
