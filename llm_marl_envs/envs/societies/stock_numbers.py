@@ -113,10 +113,11 @@ def at_random(rules: Rules) -> Table:
 
 def _sum_of_draws(choices: int, seats: int) -> Table:
     """The distribution of the sum of so many draws from 0 to choices - 1."""
-    draw = np.full(choices, 1 / choices)
-    total = draw
-    for _ in range(seats - 1):
-        total = np.convolve(total, draw)
+    total = np.full(choices, 1 / choices)
+    for _ in range(seats - 1):  # a draw more is a moving average
+        up_to = np.cumsum(np.pad(total, (0, choices - 1)))
+        up_to[choices:] -= up_to[:-choices].copy()
+        total = up_to / choices
     return total
 
 

@@ -185,6 +185,7 @@ def test_every_metric_of_an_episode_by_hand():
         "reward_terms/fact": [0.5, 0.125],
         "format_success": [0.0, None],
         "answer_agreement": [1.0, None],
+        **{key: [None, None] for key in ("survival", "efficiency", "gini", "over_use", "tipping")},
         "turns_per_agent": [1.0, 1.0],
         "chars": [6.0, 6.0],
         "prompt_tokens": [6.0, 3.0],
