@@ -8,12 +8,14 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.envs.games.motives import dilemma, pays_of, pure_equilibria
 from llm_marl_envs.envs.societies.stock import Rules
-from llm_marl_envs.envs.societies.stock_numbers import optimum
+from llm_marl_envs.envs.societies.stock_numbers import alone, at_random, optimum
 from llm_marl_envs.envs.societies.stock_responses import best_response, meeting
 from llm_marl_envs.envs.societies.stock_scripts import (
     GRABBER,
@@ -31,8 +33,7 @@ from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 ENV = "commons-v0"
-USUAL = [name for name, skin in SKINS.items() if not skin.harm]
-HARMS = [name for name, skin in SKINS.items() if skin.harm]
+PAGE = measured("commons")
 
 
 def commons(*, n: int = 5, months: int = 12, talk: int = 0, **kwargs: Any) -> Any:
@@ -206,7 +207,8 @@ def test_a_lone_seat_beside_silent_ones_stays_at_or_below_solo():
         solo = env.bounds(env.source[0]).solo
         for plan in PLANS:
             for text in ("", "0"):
-                team = dict.fromkeys(env.possible_agents, ScriptedPolicy(lambda r, t=text: t))
+                silent = ScriptedPolicy(lambda r, t=text: t)
+                team: dict[str, Policy] = dict.fromkeys(env.possible_agents, silent)
                 team["villager_0"] = ExpertPolicy(env, plan)
                 assert mean(returns(env, team)) <= solo + 1e-9
 
@@ -350,6 +352,94 @@ def test_measures_by_hand():
     # Two who take 11 in month 1 make three grim ones grab in month 2.
     grim = measured_of(env, {**plans(env, GRIM), "villager_0": always("11")})
     assert (grim["tipping"], grim["over_use"]) == (1 + 1, pytest.approx(0.6))
+
+
+# -- the page -------------------------------------------------------------------------------------
+def row(name: str, numbers: Sequence[float]) -> str:
+    return f"| {name} | {' | '.join(f'{number:.1f}' for number in numbers)} |"
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_the_pages_tables_of_scripts(inverse: bool):
+    rules, stock = Rules(5, 12, 100, inverse=inverse), 50 if inverse else 100
+    table = [
+        [meeting(rules, stock, [Script(own), *[Script(other)] * 4])[0] for other in PLANS]
+        for own in PLANS
+    ]
+    table += [[best_response(rules, stock, Script(other)).pay for other in PLANS]]
+    rows = [row(name, line) for name, line in zip((*PLANS, "best response"), table, strict=True)]
+    assert "\n".join(rows) in PAGE
+
+
+def test_the_pages_landscape_and_bounds():
+    forms = [(Rules(5, 12, 100, inverse=harm), 50 if harm else 100) for harm in (False, True)]
+    for name, known in {
+        "social optimum, a seat": optimum,
+        "amounts at random": lambda rules, stock: at_random(rules)[stock],
+        "all grab": lambda rules, stock: meeting(rules, stock, [Script(GRABBER)] * 5)[0],
+        "one acts for all, the others name 0, mean over seats": alone,
+    }.items():
+        assert row(name, [known(*form) for form in forms]) in PAGE
+    for skin, shown in (("fish", "0.120 (random), 1\nand 1"), ("waste", "0.710, 0.244 and 1")):
+        env = make(ENV, split="test", skin=skin)
+        bounds = [env.bounds(task) for task in env.source]
+        random, solo, team = (
+            mean(getattr(one, name) for one in bounds) for name in ("random", "solo", "team")
+        )
+        assert f"{random:.3f}" in shown
+        assert f"{solo:.3f}" in shown or solo == 1
+        assert team == 1
+        assert shown in PAGE
+
+
+def test_the_pages_motives():
+    for inverse, shown in ((False, "(greed -70)"), (True, "greed is 64 and fear 10")):
+        rules, stock = Rules(5, 12, 100, inverse=inverse), 50 if inverse else 100
+        one = dilemma(
+            lambda names, at=(rules, stock): meeting(*at, [*map(Script, names)]), 5, SHARER, GRABBER
+        )
+        assert (one.greed, one.fear) == (64 if inverse else -70, 10)
+        assert shown in PAGE
+    for end, lasts in ((0.1, True), (0.2, False)):
+        rules = Rules(5, 60, 100, end)
+        pays = pays_of(lambda names, at=rules: meeting(at, 100, [*map(Script, names)]), PLANS, 5)
+        stable = pure_equilibria(pays)
+        assert ((PLANS.index(SHARER),) * 5 in stable) is lasts
+        assert (PLANS.index(GRABBER),) * 5 in stable
+
+
+def said(talk: str, last: str = "10") -> Policy:
+    """Says this in talk, and names 10; something else in the last month."""
+
+    def text(request: Any) -> str:
+        end = "Month 12 of 12" in request.messages[-1].content
+        return (last if end else "10") if asked(request) else talk
+
+    return ScriptedPolicy(text)
+
+
+@pytest.mark.full
+def test_the_pages_table_of_attacks():
+    env = commons(talk=1)
+    breaker = ScriptedPolicy(lambda request: "100" if asked(request) else "I catch 0.")
+    for name, policy in {
+        "none, `-50`, two amounts": always("-50"),
+        "`0`": always("0"),
+        "`100`": always("100"),
+        "`1000000000`": always(str(10**9)),
+        "`100` after the promise of 0": breaker,
+        "`10`": always("10"),
+        '`10` after "You may all take my part."': said("You may all take my part."),
+        "`10`, and `100` in the last month": said("", "100"),
+        "`11`": always("11"),
+    }.items():
+        cells = []
+        for others in (SHARER, GRIM, GRABBER):
+            team = {**plans(env, others), "villager_0": policy}
+            paid = [returns(env, team, seed)[:2] for seed in range(10)]
+            own, other = (mean(column) for column in zip(*paid, strict=True))
+            cells.append(f"{own:.3f} ({other:.3f})")
+        assert f"| {name} | {' | '.join(cells)} |" in PAGE
 
 
 # -- tasks ----------------------------------------------------------------------------------------
