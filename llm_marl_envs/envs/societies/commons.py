@@ -113,10 +113,10 @@ is 50 to 150, the stock a half of it or more. No such pair is in two splits. `oo
 from 200 to 300. In the inverse form a half of the stock is the first harm. Texts and tasks share
 the library's licence.
 
-Differences from the paper: (1) amounts are named by all, not by a mayor's report; (2) talk is
-simultaneous, so that a turn costs each seat as much; (3) there are no names, memories or
-reflections in the prompt: what seats remember is their chat; (4) over-use is measured against the
-best plan where that takes more, as in the last month.
+Differences from the paper: (1) after a month all are told what each named; there a mayor tells it
+in the talk. (2) All talk at once, so that a turn is the same for each seat. (3) There are no
+persons, memories or reflections in the prompt: what seats remember is their chat. (4) What the best
+plan takes is no over-use, as everything in the last month.
 
 ## Version history
 - v0: first version.

@@ -320,6 +320,7 @@ _OF_EPISODES = (
         doc="rounds that what a society shares lasted, of all that it could; 1 to the end",
         better=1,
         compute=society.survival,
+        path=("society", "survival"),
     ),
     _of_episode(
         name="efficiency",
@@ -328,6 +329,7 @@ _OF_EPISODES = (
         doc="what a society's seats were paid, over what they are paid in the social optimum",
         better=1,
         compute=society.efficiency,
+        path=("society", "efficiency"),
     ),
     _of_episode(
         name="gini",
@@ -337,6 +339,7 @@ _OF_EPISODES = (
         "nothing where somebody's pay is below 0",
         better=-1,
         compute=society.inequality,
+        path=("society", "gini"),
     ),
     _of_episode(
         name="over_use",
@@ -345,15 +348,26 @@ _OF_EPISODES = (
         doc="actions that take more than their part of what lasts",
         better=-1,
         compute=society.over_use,
+        path=("society", "over_use"),
     ),
     _of_episode(
         name="tipping",
         title="tipping round",
         unit="rounds",
-        doc="first round from which to the end a half of the seats or more over-use; nothing where "
-        "there is none, so the mean is over episodes that tipped",
+        doc="first round from which to the end a half of the seats or more over-use, mean over "
+        "episodes with one",
         better=1,
         compute=society.tipping,
+        path=("society", "tipping"),
+    ),
+    _of_episode(
+        name="tipped",
+        title="tipped",
+        unit="share",
+        doc="episodes with a tipping round; of the others it is censored",
+        better=-1,
+        compute=society.tipped,
+        path=("society", "tipped"),
     ),
     _of_episode(
         name="turns_per_agent",

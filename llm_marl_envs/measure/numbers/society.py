@@ -13,6 +13,8 @@ from itertools import zip_longest
 
 from llm_marl_envs.core.records import Episode
 
+MEASURES = ("survival", "efficiency", "gini", "over_use", "tipping", "tipped")
+"""What the metrics are called."""
 TIPPED = 0.5
 """Share of seats that over-use from a tipping round on."""
 
@@ -49,6 +51,11 @@ def tipping(episode: Episode) -> float | None:
             break
         first = float(number)
     return first
+
+
+def tipped(episode: Episode) -> float | None:
+    """Whether there is a tipping round, 1 or 0."""
+    return float(tipping(episode) is not None) if rounds_of(episode) else None
 
 
 def survival(episode: Episode) -> float | None:

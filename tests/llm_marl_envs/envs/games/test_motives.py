@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.games.matrix_rules import GAMES
@@ -74,6 +75,15 @@ def test_plans_of_trust_split_are_a_dilemma_of_fear_and_greed():
     assert one == Dilemma(pays[0, 0, 0], pays[0, 3, 0], pays[0, 0, 3], pays[0, 3, 3])
     assert one.greed > 0
     assert one.fear == pytest.approx(0.25)
+    tasks = [make("trust_split-v0", split="test").source[i] for i in range(100)]
+    both = [
+        dilemma(lambda plans, t=t: meeting(t, plans, Rules()), 2, "honest", "taker", seat)
+        for t in tasks
+        for seat in (0, 1)
+    ]
+    for reason, shown in (("greed", "gains 0.321"), ("fear", "saves 0.250")):
+        assert f"{np.mean([getattr(one, reason) for one in both]):.3f}" in shown
+        assert shown in measured("trust_split")
     names = [tuple(PLANS[number] for number in joint) for joint in pure_equilibria(pays)]
     assert ("taker", "taker") in names
     assert ("honest", "honest") not in names

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from llm_marl_envs.core.records import Episode, Response, StopReason, Turn
+from llm_marl_envs.measure.numbers.results import result_to_dict, summarise
 from llm_marl_envs.measure.numbers.society import (
     efficiency,
     gini,
@@ -14,6 +15,7 @@ from llm_marl_envs.measure.numbers.society import (
     over_use,
     rounds_of,
     survival,
+    tipped,
     tipping,
 )
 
@@ -53,7 +55,7 @@ T, F = True, False
 
 
 @pytest.mark.parametrize(
-    ("rounds", "share", "tipped"),
+    ("rounds", "share", "at"),
     [
         ([(F, F), (F, F)], 0.0, None),
         ([(F, F), (T, F)], 0.25, 2.0),
@@ -62,11 +64,12 @@ T, F = True, False
         ([(T, T), (F, F)], 0.5, None),
     ],
 )
-def test_over_use_and_tipping(rounds: list[tuple[bool, ...]], share: float, tipped: float | None):
+def test_over_use_and_tipping(rounds: list[tuple[bool, ...]], share: float, at: float | None):
     one = episode(*rounds)
     assert rounds_of(one) == [[*row] for row in rounds]
     assert over_use(one) == pytest.approx(share)
-    assert tipping(one) == tipped
+    assert tipping(one) == at
+    assert tipped(one) == float(at is not None)
 
 
 def test_survival_and_efficiency():
@@ -87,5 +90,18 @@ def test_gini():
 
 def test_an_episode_of_no_society_has_none_of_these():
     silent = episode()
-    measures = (over_use, tipping, survival, efficiency, inequality)
-    assert [measure(silent) for measure in measures] == [None] * 5
+    measures = (over_use, tipping, tipped, survival, efficiency, inequality)
+    assert [measure(silent) for measure in measures] == [None] * 6
+    assert "society" not in result_to_dict(summarise([silent], 1))
+
+
+def test_a_summary_holds_means_of_the_episodes_that_say():
+    played = [episode((F, F), (T, T)), episode((F, F), (F, F))]
+    assert result_to_dict(summarise(played, 1))["society"] == {
+        "survival": 0.5,
+        "efficiency": 0.5,
+        "gini": 0.0,
+        "over_use": 0.25,
+        "tipping": 2.0,
+        "tipped": 0.5,
+    }
