@@ -50,14 +50,14 @@ WHO = "{n} people share {place}. You are {agent}. There are {stock} {units} at f
 USE = (
     "In each month all say at once how many {units} they {verb}. What is left doubles, to "
     "{capacity} at most. Where less than {least} are left, nothing grows again and it is over. "
-    "Where all ask for more than there is, it is dealt one by one among those who still want. "
-    "You are paid what you {verb}."
+    "Where all together name more than there is, it is dealt one by one among those who still "
+    "want. You are paid what you {verb}."
 )
 CLEAR = (
     "In each month all say at once how many {units} they {verb}, {strength} at most. What is left "
     "doubles, and {inflow} more come. Where that makes more than {capacity}, it is over. Where all "
-    "want to {verb} more than there is, it is dealt one by one among those who still want. "
-    "You are paid {strength} in each month, less what you {verb}."
+    "together name more than there is, it is dealt one by one among those who still want. You are "
+    "paid {strength} in each month in which you name an amount, less what you {verb}."
 )
 LASTS = "It lasts {months} months."
 MAY_END = "Each month is the last one with a chance of {end:.0%}, and month {months} is for sure."

@@ -122,6 +122,9 @@ def test_with_grim_punishment_sharing_lasts_up_to_a_sixth():
     sixth = Fraction(1, 6)
     assert sharing_lasts(GOVSIM, sixth)
     assert not sharing_lasts(GOVSIM, sixth + Fraction(1, 10**12))
+    two, third = Rules(2, 12, 100), Fraction(1, 3)
+    assert sharing_lasts(two, third)
+    assert not sharing_lasts(two, third + Fraction(1, 10**12))
     # Likewise by dynamic programming, where the last month is far away.
     for end, gains in ((0.15, False), (0.18, True)):
         rules = Rules(5, 60, 100, end=end)
@@ -207,6 +210,14 @@ def test_nobody_gains_by_leaving_an_equilibrium(rules: Rules, best: bool):
 
     for stock in range(rules.capacity + 1):
         assert response(stock, 1) == pytest.approx(found.values[0, stock])
+
+
+@pytest.mark.parametrize("seats", [3, 4, 6, 7, 8])
+def test_of_three_seats_or_more_all_equilibria_grab_at_once(seats: int):
+    for best in (True, False):
+        only = equilibrium(Rules(seats, 12, 100), best)
+        assert only.only
+        assert only.values[0, 100] == pytest.approx(100 / seats)
 
 
 def test_equilibria_of_two_seats_pay_more_and_less():
