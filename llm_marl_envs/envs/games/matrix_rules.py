@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_marl_envs.envs.games import motives
 from llm_marl_envs.envs.games.landscape import ascend, near_uniform, softmax
 
 Pair = tuple[float, float]
@@ -152,19 +153,14 @@ def rescaled(game: MatrixGame, scale: Sequence[float], factor: float = 1.0) -> M
 
 
 # -- what is known of a game ----------------------------------------------------------------------
-def best_joint_actions(game: MatrixGame) -> list[tuple[int, int]]:
+def best_joint_actions(game: MatrixGame) -> list[motives.Joint]:
     """The joint actions with the largest expected sum of payoffs."""
-    total = game.expected.sum(0)
-    return [(int(i), int(j)) for i, j in np.argwhere(np.isclose(total, total.max()))]
+    return motives.best_joints(game.expected)
 
 
-def pure_equilibria(game: MatrixGame) -> list[tuple[int, int]]:
+def pure_equilibria(game: MatrixGame) -> list[motives.Joint]:
     """The joint actions from which no seat gains by changing its own."""
-    first, second = game.expected
-    stays = np.isclose(first, first.max(0, keepdims=True)) & np.isclose(
-        second, second.max(1, keepdims=True)
-    )
-    return [(int(i), int(j)) for i, j in np.argwhere(stays)]
+    return motives.pure_equilibria(game.expected)
 
 
 def paid(game: MatrixGame, chosen: Sequence[int | None], draw: Callable[[int], int]) -> Pair:
@@ -212,12 +208,7 @@ def best_response(game: MatrixGame, seat: int, other: Sequence[float]) -> tuple[
     Raises:
         ValueError: `other` is no distribution over the other seat's actions.
     """
-    chances = np.asarray(other, float)
-    count = game.shape[1 - seat]
-    if chances.shape != (count,) or chances.min() < 0 or not math.isclose(chances.sum(), 1.0):
-        raise ValueError(f"other={other!r}: expected {count} probabilities that sum to 1")
-    values = game.expected[0] @ chances if seat == 0 else chances @ game.expected[1]
-    return int(values.argmax()), float(values.max())
+    return motives.best_response(game.expected, seat, [other])
 
 
 def exact_gradient(game: MatrixGame, logits: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -260,7 +251,7 @@ def landscape(game: MatrixGame, updates: int = 400, rate: float = 0.05) -> Lands
     """The landscape, the gradient followed with Adam from 200 near-uniform starts."""
     team = game.expected.mean(0)
 
-    def named(joint: tuple[int, int]) -> tuple[str, str]:
+    def named(joint: Sequence[int]) -> tuple[str, str]:
         return game.actions[0][joint[0]], game.actions[1][joint[1]]
 
     logits = ascend(

@@ -20,6 +20,7 @@ from typing import Literal
 
 from llm_marl_envs.core.answers import canonical
 from llm_marl_envs.core.records import Episode, StopReason, Turn
+from llm_marl_envs.measure.numbers import society
 
 Of = Literal["action", "episode", "team", "update", "run", "study"]
 
@@ -311,6 +312,62 @@ _OF_EPISODES = (
         doc="pairs of agents whose last answers agree, where two or more are asked for one",
         compute=_agreement,
         path=("answer_agreement",),
+    ),
+    _of_episode(
+        name="survival",
+        title="survival",
+        unit="share",
+        doc="rounds that what a society shares lasted, of all that it could; 1 to the end",
+        better=1,
+        compute=society.survival,
+        path=("society", "survival"),
+    ),
+    _of_episode(
+        name="efficiency",
+        title="efficiency",
+        unit="share",
+        doc="what a society's seats were paid, over what they are paid in the social optimum",
+        better=1,
+        compute=society.efficiency,
+        path=("society", "efficiency"),
+    ),
+    _of_episode(
+        name="gini",
+        title="Gini coefficient",
+        unit="share",
+        doc="inequality of a society's pay: 0 all have the same, 1 - 1/n one has everything; "
+        "nothing where somebody's pay is below 0",
+        better=-1,
+        compute=society.inequality,
+        path=("society", "gini"),
+    ),
+    _of_episode(
+        name="over_use",
+        title="over-use",
+        unit="share",
+        doc="actions that take more than their part of what lasts",
+        better=-1,
+        compute=society.over_use,
+        path=("society", "over_use"),
+    ),
+    _of_episode(
+        name="tipping",
+        title="tipping round",
+        unit="rounds",
+        doc="first round from which to the end a half of the seats or more over-use, mean over "
+        "episodes with one",
+        better=1,
+        compute=society.tipping,
+        path=("society", "tipping"),
+    ),
+    _of_episode(
+        name="tipped",
+        title="tipped",
+        unit="share",
+        doc="episodes with a tipping round; of the others it is censored",
+        better=-1,
+        compute=society.tipped,
+        path=("society", "tipped"),
     ),
     _of_episode(
         name="turns_per_agent",

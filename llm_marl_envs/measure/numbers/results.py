@@ -17,6 +17,7 @@ from llm_marl_envs.core.records import Episode, measured, plain, read_jsonl
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.measure.numbers.coordination import CooperationIndex
 from llm_marl_envs.measure.numbers.estimates import mean_pass_at_k, over_tasks, share, task_means
+from llm_marl_envs.measure.numbers.society import MEASURES
 from llm_marl_envs.measure.numbers.topography import Topography
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
 from llm_marl_envs.play.rollout import EpisodesFailedError, failure_of
@@ -117,6 +118,8 @@ class TeamResult:
         cost, faults, tasks: see there.
         topography: agent -> its topographic similarity; empty where nobody sends messages that the
             environment knows the meaning of.
+        society: measure of `society.py` -> its mean over the episodes that have it; empty where no
+            seats share something.
     """
 
     episodes: tuple[Episode, ...]
@@ -137,6 +140,7 @@ class TeamResult:
     faults: Faults
     tasks: tuple[TaskScore, ...]
     topography: dict[str, Topography] = field(default_factory=dict)
+    society: dict[str, float] = field(default_factory=dict)
 
 
 def summarise(
@@ -197,6 +201,7 @@ def summarise(
         cost=_cost(values, seconds),
         faults=_faults(counted, values),
         tasks=_tasks(counted, per_task),
+        society={name: of for name in MEASURES if (of := mean(values[name])) is not None},
     )
 
 
@@ -269,8 +274,9 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     del fields["episodes"]
     for topography in fields["topography"].values():
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
-    if not fields["topography"]:
-        del fields["topography"]
+    for name in ("topography", "society"):
+        if not fields[name]:
+            del fields[name]
     if result.cost.calls is None:  # no seat had tools
         del fields["cost"]["calls"], fields["faults"]["failed_calls"]
     return {"version": RESULT_VERSION, **plain(fields)}

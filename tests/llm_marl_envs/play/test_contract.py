@@ -65,6 +65,7 @@ PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v1", "regime-v0", "sokoban-v0", "sudo
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
 REFERENTIAL, RETRIEVE, CONSULT = "referential-v0", "retrieve_pipeline-v0", "consult-v0"
+COMMONS = "commons-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 OBJECTS = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -182,6 +183,11 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (CROWD, {}, agreed, 1.0, (0, 1)),
     (CROWD, {"arm": "pairs", "weights": [1.0] * 16, "choices": 8, "turns": 3}, agreed, 1.0, (0,)),
     (CROWD, {"weights": [1, 5], "split": "val"}, agreed, None, (0,)),
+    # Units that cannot be divided go round, so seats earn the same in some tasks alone.
+    (COMMONS, {}, agreed, None, (0, 1)),
+    (COMMONS, {"tasks": [{"stock": 100}], "split": "all", "talk": 0}, agreed, 1.0, (0,)),
+    (COMMONS, {"skin": "waste", "universal": True, "turns": 13}, agreed, None, (0,)),
+    (COMMONS, {"end": 0.1, "n_agents": 3, "split": "ood", "talk": 2}, agreed, None, (0, 1)),
     # The facts of a case leave open what is right, so no team solves all of them.
     (CONSULT, {}, None, None, (0, 1)),
     (CONSULT, {"person": "script", "split": "ood", "turns": 4}, None, None, (0, 1)),
@@ -251,6 +257,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     REFINE: [{}, {"credit": "difference"}],
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
     CONSULT: [{}, {"kind": "build"}, {"person": "script"}],
+    COMMONS: [{}, {"skin": "weeds", "end": 0.2, "turns": 7, "n_agents": 2}],
     CROWD: [{"turns": 2, "weights": [1, 1], "arm": "pairs"}],
     REGIME: [{"turns": 1, "choices": 2}, {}],
     MATH: [{}, {"form": "solver_verifier", "turns": 3}],

@@ -26,6 +26,7 @@ from llm_marl_envs.measure.numbers.estimates import (
 )
 from llm_marl_envs.measure.numbers.format import interval, number, whole, with_interval
 from llm_marl_envs.measure.numbers.metrics import METRICS
+from llm_marl_envs.measure.numbers.society import MEASURES
 from llm_marl_envs.measure.numbers.values import logged, measure, named, per_task
 
 
@@ -185,6 +186,7 @@ def test_every_metric_of_an_episode_by_hand():
         "reward_terms/fact": [0.5, 0.125],
         "format_success": [0.0, None],
         "answer_agreement": [1.0, None],
+        **{name: [None, None] for name in MEASURES},
         "turns_per_agent": [1.0, 1.0],
         "chars": [6.0, 6.0],
         "prompt_tokens": [6.0, 3.0],

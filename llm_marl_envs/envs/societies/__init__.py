@@ -1,0 +1,1 @@
+"""Societies of many seats whose interests are mixed, over many rounds."""

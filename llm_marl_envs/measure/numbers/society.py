@@ -1,0 +1,89 @@
+"""What an episode tells of a society: survival, efficiency, inequality, over-use and tipping.
+
+An environment whose seats share something reports it in `info`, in the turns that count: `over_use`
+(whether the seat took more than its part), `optimum` (what a seat is paid in the social optimum)
+and, at the end, `survival`. Other episodes have none of these numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from llm_marl_envs.core.records import Episode
+
+MEASURES = ("survival", "efficiency", "gini", "over_use", "tipping", "tipped")
+"""What the metrics are called."""
+TIPPED = 0.5
+"""Share of seats that over-use from a tipping round on."""
+
+
+def rounds_of(episode: Episode) -> list[list[bool]]:
+    """For each round, who took more than its part; empty where no seat says."""
+    flags = [
+        [
+            bool(turn.info["over_use"])
+            for turn in episode.trajectory(agent)
+            if "over_use" in turn.info
+        ]
+        for agent in episode.agents
+    ]
+    return [[flag for flag in row if flag is not None] for row in zip_longest(*flags)]
+
+
+def over_use(episode: Episode) -> float | None:
+    """Share of actions that take more than their part, in [0, 1]."""
+    flags = [flag for row in rounds_of(episode) for flag in row]
+    return sum(flags) / len(flags) if flags else None
+
+
+def tipping(episode: Episode) -> float | None:
+    """The first round, from 1, from which to the end a half of the seats or more over-use.
+
+    None where the last round is none of these: then it is censored.
+    """
+    first = None
+    rows = rounds_of(episode)
+    for number in range(len(rows), 0, -1):
+        row = rows[number - 1]
+        if sum(row) < TIPPED * len(row):
+            break
+        first = float(number)
+    return first
+
+
+def tipped(episode: Episode) -> float | None:
+    """Whether there is a tipping round, 1 or 0."""
+    return float(tipping(episode) is not None) if rounds_of(episode) else None
+
+
+def survival(episode: Episode) -> float | None:
+    """The share of the rounds that what is shared lasted, in [0, 1]."""
+    told = [turn.info["survival"] for turn in episode.turns if "survival" in turn.info]
+    return float(told[-1]) if told else None
+
+
+def efficiency(episode: Episode) -> float | None:
+    """What seats were paid, as a share of the social optimum."""
+    told = [turn.info["optimum"] for turn in episode.turns if "optimum" in turn.info]
+    return episode.team_return / told[-1] if told and told[-1] > 0 else None
+
+
+def inequality(episode: Episode) -> float | None:
+    """The Gini coefficient of what seats were paid."""
+    if not rounds_of(episode):
+        return None
+    return gini([episode.undiscounted_return(agent) for agent in episode.agents])
+
+
+def gini(pay: Sequence[float]) -> float | None:
+    """Mean difference of two draws over twice the mean: 0 all alike, 1 - 1/n one has everything.
+
+    None where somebody has less than 0 or all have nothing.
+    """
+    total = math.fsum(pay)
+    if min(pay, default=-1.0) < 0 or total <= 0:
+        return None
+    apart = math.fsum(abs(one - other) for one in pay for other in pay)
+    return apart / (2 * len(pay) * total)
