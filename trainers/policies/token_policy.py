@@ -168,8 +168,8 @@ class TokenPolicy:
             messages, action, ids, closed_by = past
             dialogue = (*messages, Message("assistant", action))
             new = request.messages[len(dialogue) :]
-            told = request.messages[: len(dialogue)] == dialogue
-            if told and chat.extends(dialogue, new, tools):
+            goes_on = request.messages[: len(dialogue)] == dialogue
+            if goes_on and chat.extends(dialogue, new, tools):
                 more = chat.between(new, closed_by=closed_by, dialogue=dialogue, tools=tools)
                 return self._fitting(request, ids + more), len(ids)
         key = (policy, request.messages, "" if tools is None else request.agent)
