@@ -37,10 +37,14 @@ def native_chat(messages: Sequence[Message], tools: ToolSheet | None) -> list[di
     """
     if tools is None:
         return [{"role": m.role, "content": m.content} for m in messages]
+    functions = [schema["function"] for schema in tools.schemas]
+    known = {function["name"]: function["parameters"] for function in functions}
     chat: list[dict[str, Any]] = []
+    call = None
     for place, message in enumerate(messages):
-        call = _call(messages, place, tools)
-        before = _call(messages, place - 1, tools) if place else None
+        before, after = call, messages[place + 1 : place + 2]
+        answered = bool(after and after[0].result_of)
+        call = _call(message.content, known) if answered and message.role == "assistant" else None
         if call is not None:
             function = {"name": call[0], "arguments": call[1]}
             calls = [{"id": _id(place), "type": "function", "function": function}]
@@ -94,16 +98,9 @@ def _written(arguments: Any) -> str:
     return ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _call(
-    messages: Sequence[Message], place: int, tools: ToolSheet
-) -> tuple[str, dict[str, Any]] | None:
-    """Tool and arguments of a message that called one; else None."""
-    after = messages[place + 1 : place + 2]
-    if messages[place].role != "assistant" or not after or not after[0].result_of:
-        return None
-    call = call_in(messages[place].content)
-    functions = [schema["function"] for schema in tools.schemas]
-    known = {function["name"]: function["parameters"] for function in functions}
+def _call(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]] | None:
+    """Tool and arguments of an action that called one of the known tools; else None."""
+    call = call_in(text)
     if not isinstance(call, Call) or call.tool not in known:
         return None
     try:

@@ -17,7 +17,7 @@ from llm_marl_envs.core.records import Episode, measured, plain, read_jsonl
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.measure.numbers.coordination import CooperationIndex
 from llm_marl_envs.measure.numbers.estimates import mean_pass_at_k, over_tasks, share, task_means
-from llm_marl_envs.measure.numbers.society import MEASURES
+from llm_marl_envs.measure.numbers.society import AT_WORST_0, MEASURES
 from llm_marl_envs.measure.numbers.topography import Topography
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
 from llm_marl_envs.play.rollout import EpisodesFailedError, failure_of
@@ -118,8 +118,8 @@ class TeamResult:
         cost, faults, tasks: see there.
         topography: agent -> its topographic similarity; empty where nobody sends messages that the
             environment knows the meaning of.
-        society: measure of `society.py` -> its mean over the episodes that have it; empty where no
-            seats share something.
+        society: measure of `society.py` -> its mean over the episodes that have it, one that failed
+            counting as the worst; empty where no seats share something.
     """
 
     episodes: tuple[Episode, ...]
@@ -201,7 +201,7 @@ def summarise(
         cost=_cost(values, seconds),
         faults=_faults(counted, values),
         tasks=_tasks(counted, per_task),
-        society={name: of for name in MEASURES if (of := mean(values[name])) is not None},
+        society=_society(counted, values),
     )
 
 
@@ -248,6 +248,23 @@ def _cost(values: Mapping[str, Sequence[float | None]], seconds: float | None) -
         text_balance=mean(values["text_balance"]),
         calls=mean(values["calls"]),
     )
+
+
+def _society(
+    episodes: Sequence[Episode], values: Mapping[str, Sequence[float | None]]
+) -> dict[str, float]:
+    """Means over the episodes that have a measure; one that failed did not last, and earned none.
+
+    It may have failed before it told anything, so whether it is a society say the others.
+    """
+    means: dict[str, float] = {}
+    for name in MEASURES:
+        known = values[name]
+        if any(value is not None for value in known) and name in AT_WORST_0:
+            known = [0.0 if e.failed else v for e, v in zip(episodes, known, strict=True)]
+        if (of := mean(known)) is not None:
+            means[name] = of
+    return means
 
 
 def _per_episode(counted: Sequence[float | None]) -> float | None:

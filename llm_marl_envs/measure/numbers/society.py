@@ -15,6 +15,8 @@ from llm_marl_envs.core.records import Episode
 
 MEASURES = ("survival", "efficiency", "gini", "over_use", "tipping", "tipped")
 """What the metrics are called."""
+AT_WORST_0 = ("survival", "efficiency")
+"""Those by which an episode that failed counts as the worst there is."""
 TIPPED = 0.5
 """Share of seats that over-use from a tipping round on."""
 
@@ -60,14 +62,14 @@ def tipped(episode: Episode) -> float | None:
 
 def survival(episode: Episode) -> float | None:
     """The share of the rounds that what is shared lasted, in [0, 1]."""
-    told = [turn.info["survival"] for turn in episode.turns if "survival" in turn.info]
-    return float(told[-1]) if told else None
+    shares = [turn.info["survival"] for turn in episode.turns if "survival" in turn.info]
+    return float(shares[-1]) if shares else None
 
 
 def efficiency(episode: Episode) -> float | None:
     """What seats were paid, as a share of the social optimum."""
-    told = [turn.info["optimum"] for turn in episode.turns if "optimum" in turn.info]
-    return episode.team_return / told[-1] if told and told[-1] > 0 else None
+    optima = [turn.info["optimum"] for turn in episode.turns if "optimum" in turn.info]
+    return episode.team_return / optima[-1] if optima and optima[-1] > 0 else None
 
 
 def inequality(episode: Episode) -> float | None:

@@ -9,8 +9,9 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+import torch
 from support.enumeration import algorithm_of
-from support.models import make_trainer
+from support.models import make_trainer, weights
 from support.toys import WordPair
 
 from llm_marl_envs import make
@@ -118,3 +119,16 @@ def test_a_memory_is_what_makes_an_episode_fit(tmp_path: Path) -> None:
         )
     forgets = {**many, "memory": {"max_chars": 100, "resets": 1000}}
     make_trainer(tmp_path / "b", lambda: make("agents_net-v0", **forgets), **short)
+
+
+def test_a_resumed_run_is_the_unbroken_one(tmp_path: Path) -> None:
+    """Asides and notes draw from the episode's seed alone, so a stopped run goes on the same."""
+    plan: dict[str, Any] = {"max_steps": 3, "num_generations": 6}
+    plan |= {"save_strategy": "steps", "save_steps": 2}
+    unbroken = make_trainer(tmp_path, forgetful, **plan)
+    episodes = [e for groups, _ in judged(unbroken) for group in groups for e in group.episodes]
+    assert any("notes" in turn.info for episode in episodes for turn in episode.turns)
+    resumed = make_trainer(tmp_path, forgetful, **plan)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])

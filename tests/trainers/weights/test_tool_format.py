@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from support.tokenizer_kinds import tokenizer as tokenizer_of
 from trl.chat_template_utils import add_response_schema
 
 from llm_marl_envs import make
-from llm_marl_envs.core.records import Episode
+from llm_marl_envs.core.records import Episode, Request
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.play.rollout import rollout
@@ -243,6 +244,53 @@ def test_the_record_holds_marks_that_decoding_skips() -> None:
     first, _ = played(policy).trajectory("reasoner_0")
     assert first.response.written == CALL
     assert engine.prompts[1][1] > 0
+
+
+def test_a_branch_goes_on_from_the_tokens_of_a_recorded_call() -> None:
+    """The record holds a line; the next prompt goes on from what the model wrote."""
+    policy, _ = policy_of(caller(), [CALL, "Answer: 391"])
+    first, second = played(policy).trajectory("reasoner_0")
+    again, engine = policy_of(caller(), ["Answer: 391"])
+    again.act(
+        [
+            Request(
+                env_id="math_team-v1",
+                agent="reasoner_0",
+                turn=1,
+                episode=0,
+                task_id="",
+                messages=second.messages,
+                observation="",
+                seed=0,
+                before=replace(first, response=replace(first.response, policy="shared")),
+                tools=sheet(),
+            )
+        ]
+    )
+    ((prompt, through),) = engine.prompts
+    begun = (first.response.prompt_ids or ()) + (first.response.completion_ids or ())
+    assert through == len(begun)
+    assert prompt == engine.tokenizer.decode([*(second.response.prompt_ids or ())])
+
+
+def test_after_notes_the_schemas_are_still_shown_and_no_lines() -> None:
+    """A chat that begins anew from its opening is an opening for such a model, too."""
+    policy, engine = policy_of(caller(), [CALL, "I know: 391", "Answer: 391"])
+    env = make("math_team-v1", tools=TOOLS, memory={"max_chars": 40, "resets": 1})
+    others = ScriptedPolicy(lambda request: "nothing")
+    team: Any = {**dict.fromkeys(env.possible_agents, others), "reasoner_0": policy}
+    (episode,) = rollout(VectorTextEnv([env]), team, [Start(task=0, seed=0)])
+    assert [sorted({"call", "notes"} & {*t.info}) for t in episode.trajectory("reasoner_0")] == [
+        ["call"],
+        ["notes"],
+        [],
+    ]
+    _, (asked, through), (anew, _) = engine.prompts
+    assert "<tool_response>" in asked
+    assert through > 0
+    assert "<tools>" in anew
+    assert "> I know: 391" in anew
+    assert "Call: calculate" not in anew
 
 
 def test_a_line_is_a_call_for_such_a_model_too() -> None:

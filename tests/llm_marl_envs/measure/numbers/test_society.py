@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,3 +106,14 @@ def test_a_summary_holds_means_of_the_episodes_that_say():
         "tipping": 2.0,
         "tipped": 0.5,
     }
+
+
+def test_an_episode_that_failed_counts_as_the_worst() -> None:
+    """Wherever it failed: were it left out, a crash would be a way to last."""
+    lasting = episode((F, F), (F, F))
+    ended: dict[str, Any] = {"stop_reason": StopReason.FAILED, "failure": "x", "floor": 0.0}
+    for turns in (lasting.turns, lasting.turns[:1]):  # after amounts were named, and before
+        failed = replace(lasting, turns=turns, **ended)
+        society = summarise([lasting, failed], 1).society
+        assert society["survival"] == pytest.approx(0.5 / 2)
+        assert society["efficiency"] == pytest.approx((efficiency(lasting) or 0) / 2)
