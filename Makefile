@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 # Test processes. Each computes with one thread: more only fight for the same cores. Three on two
 # cores, for tests of the sandbox wait more than they compute.
 JOBS ?= 3
-ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+# They start hundreds of processes, so bytecode is kept even where the shell forbids it.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs clean

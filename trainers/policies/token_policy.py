@@ -71,10 +71,9 @@ class TokenPolicy:
         if temperature < 0:
             raise ValueError(f"temperature={temperature}: expected 0 (greedy) or more")
         self.team = team
-        self.chats = {
-            name: ChatTemplate(tokenizer, template_kwargs)
-            for name, tokenizer in team.tokenizers.items()
-        }
+        tokenizers = {id(tokenizer): tokenizer for tokenizer in team.tokenizers.values()}
+        chats = {key: ChatTemplate(tok, template_kwargs) for key, tok in tokenizers.items()}
+        self.chats = {name: chats[id(tokenizer)] for name, tokenizer in team.tokenizers.items()}
         self.max_completion_length = max_completion_length
         self.temperature = temperature
         self.engine = engine or GenerateEngine(team)

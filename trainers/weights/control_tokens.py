@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment
@@ -50,6 +51,8 @@ UNUSUAL = (
 """Characters that a vocabulary may lack."""
 PUNCTUATION = re.compile(r"[^\w\s]")
 NO_LETTER = re.compile(r"[^A-Za-z0-9\s]")
+KEPT_TEXTS = 1024
+"""Marked texts that are kept for the next rendering."""
 
 
 def cleaned(text: str) -> str:
@@ -155,6 +158,8 @@ class Control:
         looked_for -= set(cuts)
         needed = NO_LETTER if all(map(NO_LETTER.search, tokens)) else re.compile(".")
         self._loose = {False: _either(looked_for, needed), True: _either(looked_for | kept, needed)}
+        # Rendering a dialogue marks all its texts, and each text is rendered many times.
+        self._kept = lru_cache(maxsize=KEPT_TEXTS)(self._content)
         self._separator = next(
             (c for c in (FOREIGN, "\n") if not self._found([c.join(s) for s in tokens])), " "
         )
@@ -167,6 +172,9 @@ class Control:
             own: the reader's own earlier action, whose marks of thinking stay what they are.
             strict: marks around every character that a control token could need, too.
         """
+        return self._kept(text, own, strict)
+
+    def _content(self, text: str, own: bool, strict: bool) -> str:
         marked = self._broken[own].marked(cleaned(text).translate(self._single))
         if strict:
             return self._loose[own].sub(lambda m: m[1] or f"{MARK}{m[0]}{MARK}", marked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -282,11 +283,16 @@ def test_every_environment_has_a_form() -> None:
     assert [make(env_id).spec.id for env_id in list_envs()] == list_envs()
 
 
-@pytest.mark.parametrize(
-    ("env_id", "kwargs", "team", "exact", "seeds"),
-    FORMS,
-    ids=[f"{env_id}-{name(kwargs)}" for env_id, kwargs, *_ in FORMS],
-)
+def forms() -> Iterator[Any]:
+    """The first two forms of each environment for `make test`, the others for `make test-all`."""
+    counts: Counter[str] = Counter()
+    for env_id, kwargs, *others in FORMS:
+        counts[env_id] += 1
+        marks = [pytest.mark.full] if counts[env_id] > 2 else []
+        yield pytest.param(env_id, kwargs, *others, marks=marks, id=f"{env_id}-{name(kwargs)}")
+
+
+@pytest.mark.parametrize(("env_id", "kwargs", "team", "exact", "seeds"), forms())
 def test_contract(
     env_id: str,
     kwargs: dict[str, Any],

@@ -78,6 +78,7 @@ def test_text_can_be_told_from_its_ground(browser: Browser, tmp_path: Path):
         assert min(browser.evaluate(program)) > 4.5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [1280, 360])
 def test_no_label_of_a_chart_is_clipped(browser: Browser, tmp_path: Path, width: int):
     report = write_report(a_run(tmp_path)).read_text()

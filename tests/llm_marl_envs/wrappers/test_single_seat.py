@@ -110,6 +110,7 @@ def test_turn_based_environments_are_played_in_their_order():
     assert taken == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]  # of each time, not of the end
 
 
+@pytest.mark.full
 def test_demonstrations_draw_each_part_s_convention_alone():
     """With two seats and two conventions, half of the programs do not fit together."""
     env = make("coop_coding-v0", single_seat=True)

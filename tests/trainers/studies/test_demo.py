@@ -51,6 +51,7 @@ def test_rows_are_measured_on_the_test_rows_that_there_are(policy: TokenPolicy) 
     assert found.numbers["n"] == len(found.episodes["test"]) == 2
 
 
+@pytest.mark.full
 def test_a_demo_that_was_stopped_makes_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -140,6 +140,7 @@ def test_a_prompt_is_what_the_template_says_and_not_what_it_writes_before_old_an
     )
 
 
+@pytest.mark.full
 def test_the_templates_that_trl_ships_open_as_they_say():
     import trl
 

@@ -304,6 +304,7 @@ def test_bounds_are_refused_where_they_are_not_known():
     assert large.experts().reply(big, ASKER, "asked", ()).endswith("?")  # looks less far ahead
 
 
+@pytest.mark.full
 # -- attacks ---------------------------------------------------------------------------------------
 def test_attacks_on_a_scripted_person_earn_less_than_honest_play():
     """Exact, over all records of the small task; honest play earns 0.6823."""

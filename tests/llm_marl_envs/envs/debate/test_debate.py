@@ -58,6 +58,7 @@ def right_answer(env: Any, task: int = 0) -> str:
     return f"Answer: {question_of(env.source[task]).answer}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_experts_of_one_convention_solve_every_kind_and_mixed_ones_do_not(kind: str) -> None:
     env = make("debate-v0", tasks=f"generated:{kind}", split="val")

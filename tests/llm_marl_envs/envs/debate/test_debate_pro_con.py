@@ -136,6 +136,7 @@ def test_without_a_debate_the_judge_is_right_half_of_the_time() -> None:
         assert abs(count / n - 0.5) < 0.064, (name, count)
 
 
+@pytest.mark.full
 def test_who_knows_the_train_questions_by_heart_knows_nothing_of_others() -> None:
     """A look-up is right about all it has seen and about half of what is held out."""
     assert min(accuracy_without_debate("train").values()) > 0.95

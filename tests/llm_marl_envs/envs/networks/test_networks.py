@@ -220,6 +220,7 @@ def climbed(source: NetworkSource, problem: str, seed: int) -> float:
     return best
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("split", ["val", "test", "ood"])
 @pytest.mark.parametrize("problem", ["colouring", "matching", "cover"])
 def test_no_table_that_climbing_finds_is_better_than_the_best_silent_team(problem, split):

@@ -121,6 +121,7 @@ def best_by_force(world: World, answers: Mapping[Any, Hashable], blind: Collecti
 REPEATED = dict(zip(answers_of(SMALL), "xyxxzxzz", strict=True))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("answers", [answers_of(SMALL), REPEATED], ids=["names", "repeated"])
 @pytest.mark.parametrize("blind", GROUPS, ids=lambda blind: "+".join(blind) or "nobody")
 def test_no_team_does_better_and_one_does_as_well(

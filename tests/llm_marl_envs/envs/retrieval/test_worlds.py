@@ -61,6 +61,7 @@ def test_no_name_of_a_split_occurs_in_another():
         assert not names & others, split
 
 
+@pytest.mark.full
 def test_all_cases_are_as_likely():
     """Of 3000 tasks: each fact within five standard deviations, and the facts independent."""
     source = world_tasks("train", 5)

@@ -392,6 +392,7 @@ def test_the_pages_landscape_and_bounds():
         assert shown in PAGE
 
 
+@pytest.mark.full
 def test_the_pages_motives():
     for inverse, shown in ((False, "(greed -70)"), (True, "greed is 64 and fear 10")):
         rules, stock = Rules(5, 12, 100, inverse=inverse), 50 if inverse else 100

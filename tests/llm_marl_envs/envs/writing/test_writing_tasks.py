@@ -22,6 +22,7 @@ IDS = {"post": "coop_writing_tldr-v0", "abstract": "coop_writing_arxiv-v0"}
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.mark.full
 # -- generated ------------------------------------------------------------------------------------
 @each_kind
 def test_splits_are_disjoint_by_what_documents_say(kind: Any) -> None:
