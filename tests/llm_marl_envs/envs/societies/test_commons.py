@@ -14,6 +14,7 @@ from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.envs.games.motives import dilemma, pays_of, pure_equilibria
+from llm_marl_envs.envs.societies.amounts import amount_of
 from llm_marl_envs.envs.societies.stock import Rules
 from llm_marl_envs.envs.societies.stock_numbers import alone, at_random, optimum
 from llm_marl_envs.envs.societies.stock_responses import best_response, meeting
@@ -25,7 +26,7 @@ from llm_marl_envs.envs.societies.stock_scripts import (
     Script,
 )
 from llm_marl_envs.envs.societies.stock_tasks import key_of
-from llm_marl_envs.envs.societies.stock_texts import SKINS, amount_of, months_of, report
+from llm_marl_envs.envs.societies.stock_texts import SKINS, months_of, report
 from llm_marl_envs.measure.numbers.values import measure
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
