@@ -25,9 +25,7 @@ def only(text: str, form: Callable[[str], T | None]) -> T | None:
         form: a line in small letters -> what it says, or None.
     """
     forms = [
-        said
-        for line in lines_of(answer_of(text))
-        if (said := form(bare_of(line))) is not None
+        said for line in lines_of(answer_of(text)) if (said := form(bare_of(line))) is not None
     ]
     return forms[0] if len(forms) == 1 else None
 
