@@ -18,7 +18,7 @@ def optimum(rules: Rules) -> float:
 
 
 def equilibrium(rules: Rules) -> float:
-    """What a seat is paid in the only subgame-perfect equilibrium of a game with a last round.
+    """What a seat is paid in all subgame-perfect equilibria of a game with a last round.
 
     A unit that is given pays its giver `factor / together`, less than 1, whatever others give. A
     unit of punishment costs its giver 1, whatever others do, as spending and fines are each bounded

@@ -103,9 +103,9 @@ that. The others have what they would have beside a plain `0`.
 **Entries of `info`**
 
 - `success`: so far all gave everything, nobody was alone and nobody punished.
-- In turns in which seats give: `readable`; `given`, units; `group`, who played together; `over_use`:
-  it gave less than everything though it was not alone; `optimum`: what a seat is paid in the social
-  optimum, mean over seats: 1.
+- In turns in which seats give: `readable`; `given`, units; `group`, who played together;
+  `over_use`: it gave less than everything though it was not alone; `optimum`: what a seat is paid
+  in the social optimum, mean over seats: 1.
 - In turns in which they choose: `readable`; `wishes`. In turns in which they punish: `readable`;
   `spent` and `fined`, units.
 
@@ -136,8 +136,8 @@ may be the last; `turns` then only keeps episodes short.
   `choose=True` it does not name such a one again.
 - `follower` gives what the others in its group gave last in the mean, rounded down; at first
   everything.
-- `punisher` gives everything, and punishes each who gave less, so that by itself it makes that a
-  loss. With `punish=True` alone.
+- `punisher` gives everything, and punishes each who gave less with so many units that alone it
+  makes that a loss, if it can pay for them. There with `punish=True`.
 
 They heed what was given, not what was said, nor who was punished.
 
@@ -253,8 +253,9 @@ class PublicGoodsEnv(SocietyEnv):
                 f"turns={options.turns}: the first round would lack {doing[0]!r}; expected a "
                 f"multiple of {len(self.schedule.phases)}, or at most {options.talk} less"
             )
-        games = {factor_of(task): self.game(task) for task in self.source}
-        self.reward_range = (0.0, max(most(rules) / optimum(rules) for rules in games.values()))
+        # The less giving is worth, the more others' gifts are beside the optimum.
+        tempting = self.game(min(self.source, key=lambda task: task.data["factor"]))
+        self.reward_range = (0.0, most(tempting) / optimum(tempting))
 
     # -- the game ---------------------------------------------------------------------------------
     def game(self, task: Task) -> Rules:
