@@ -42,7 +42,11 @@ from llm_marl_envs.policies.expert import ExpertPolicy
 ENV = "public_goods-v0"
 PAGE = measured("public_goods")
 FIRST = {"tasks": [{}], "split": "all"}
-FORMS = {"plain": {}, "punish": {"punish": True}, "choose": {"choose": True}}
+FORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "punish": {"punish": True},
+    "choose": {"choose": True},
+}
 OTHERS = ["citizen_1", "citizen_2", "citizen_3"]
 BEST = 16
 """Units of a round in the social optimum."""
@@ -226,8 +230,8 @@ def test_scripts_in_the_environment_earn_what_they_earn_on_paper(form: str):
 
 
 def test_sharers_reach_the_social_optimum_in_every_task():
-    for kwargs, split in (({}, "test"), ({"choose": True}, "ood"), ({"punish": True}, "ood")):
-        env = make(ENV, split=split, talk=0, turns=6, **kwargs)
+    for form, split in (("plain", "test"), ("choose", "ood"), ("punish", "ood")):
+        env = make(ENV, split=split, talk=0, turns=6, **FORMS[form])
         for task in range(12):
             episode = played(env, plans(env, SHARER), task=task)
             bounds = env.bounds(env.source[task])
