@@ -274,8 +274,8 @@ class CommonsEnv(SocietyEnv):
         self._month, self._stock = month + 1, after
         news = [report(month, named, after, self.skin)]
         news += [hint(rules, after)] if self.universal else []
-        told = {a: "\n".join([*news, self.asks(turn + 1, a)]) for a in self.agents}
-        return Outcome(reward_terms=paid, facts=facts, feedback=told)
+        texts = {a: "\n".join([*news, self.asks(turn + 1, a)]) for a in self.agents}
+        return Outcome(reward_terms=paid, facts=facts, feedback=texts)
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> StockExperts:

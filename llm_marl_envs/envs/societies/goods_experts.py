@@ -58,8 +58,8 @@ class GoodsExperts(ListeningExperts):
         if convention not in self.fixed:
             raise ValueError(f"plan {convention!r}: expected one of {self.fixed}")
         rules, seat, script = self.game(task), self.seats.index(agent), Script(convention)
-        told = [message.content for message in messages if message.role == "user"]
-        mind, given, groups = self._remembered(rules, script, told)
+        texts = [message.content for message in messages if message.role == "user"]
+        mind, given, groups = self._remembered(rules, script, texts)
         phase = self.phase(1 + sum(message.role == "assistant" for message in messages))
         if phase == CHOOSE:
             others = [other for other in self.seats if other != agent]
@@ -72,14 +72,14 @@ class GoodsExperts(ListeningExperts):
         return SAYS[convention].format(endowment=rules.endowment)
 
     def _remembered(
-        self, rules: Rules, script: Script, told: Sequence[str]
+        self, rules: Rules, script: Script, texts: Sequence[str]
     ) -> tuple[Mind, list[list[int | None]], list[Groups]]:
         """What a script has in mind; what was given, and who played together, in each round."""
-        rounds = given_in(told)
+        rounds = given_in(texts)
         given = [[named[agent] for agent in self.seats] for named in rounds]
         groups = [
             tuple(tuple(self.seats.index(agent) for agent in group) for group in pairs)
-            for pairs in groups_in(told)
+            for pairs in groups_in(texts)
         ]
         if not rules.choose:
             groups = [rules.everybody] * (len(given) + 1)

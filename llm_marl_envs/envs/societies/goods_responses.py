@@ -69,8 +69,8 @@ def settled(
         for seat, script in enumerate(scripts)
     ]
     return [
-        income - one.spent - one.lost
-        for income, one in zip(earned, fined(earned, fines), strict=True)
+        income - taken.spent - taken.lost
+        for income, taken in zip(earned, fined(earned, fines), strict=True)
     ]
 
 
@@ -158,7 +158,7 @@ def best_response(rules: Rules, others: Sequence[Script], step: int = 1) -> Resp
         waiting |= {move.after for move in moves} - choices.keys()
     values = [dict.fromkeys(choices, 0.0)]
     for _ in range(rules.rounds):
-        values.append({at: _best(rules, one, values[-1]) for at, one in choices.items()})
+        values.append({at: _best(rules, all_of, values[-1]) for at, all_of in choices.items()})
     return Response(values[-1][start], () if rules.choose else _path(rules, choices, values, start))
 
 

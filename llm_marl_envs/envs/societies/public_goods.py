@@ -357,21 +357,21 @@ class PublicGoodsEnv(SocietyEnv):
         """Take what seats spend on fines, and what fines take."""
         seats = self.possible_agents
         named = [fines_of(joint_action[agent], self.others(agent)) for agent in seats]
-        fines = [[(seats.index(other), units) for other, units in one or []] for one in named]
+        fines = [[(seats.index(other), units) for other, units in wanted or []] for wanted in named]
         taken = dict(zip(seats, fined(self._earned, fines), strict=True))
         paid = {
             agent: {
-                "spent": -self._part(Fraction(one.spent)),
-                "fined": -self._part(one.lost),
+                "spent": -self._part(Fraction(sums.spent)),
+                "fined": -self._part(sums.lost),
             }
-            for agent, one in taken.items()
+            for agent, sums in taken.items()
         }
         facts = {
-            agent: {"readable": text is not None, "spent": one.spent, "fined": float(one.lost)}
-            for (agent, one), text in zip(taken.items(), named, strict=True)
+            agent: {"readable": wanted is not None, "spent": sums.spent, "fined": float(sums.lost)}
+            for (agent, sums), wanted in zip(taken.items(), named, strict=True)
         }
-        self._best &= not any(one.spent for one in taken.values())
-        units = {agent: one.units for agent, one in taken.items()}
+        self._best &= not any(sums.spent for sums in taken.values())
+        units = {agent: sums.units for agent, sums in taken.items()}
         return self._settled(turn, paid, facts, report_fines(self.schedule.round(turn), units))
 
     def _part(self, units: Fraction) -> float:

@@ -74,8 +74,8 @@ def test_pay_is_never_below_nothing_and_a_unit_costs_the_same_whatever_others_do
         earned = incomes(FINES, FINES.everybody, given)
         fines = [[(o, rng.randrange(9)) for o in range(4) if o != seat] for seat in range(4)]
         pays = [
-            income - one.spent - one.lost
-            for income, one in zip(earned, fined(earned, fines), strict=True)
+            income - taken.spent - taken.lost
+            for income, taken in zip(earned, fined(earned, fines), strict=True)
         ]
         assert min(pays) >= 0
         quiet = fined(earned, [[], *fines[1:]])[0]
@@ -139,9 +139,9 @@ def test_giving_nothing_and_punishing_nobody_is_dominant():
             for theirs in product(range(3), repeat=2):
                 fines = [[(0, theirs[0])], [(0, theirs[1])]]
                 kept = [
-                    -one.spent - one.lost
+                    -taken.spent - taken.lost
                     for units in range(budget(earned[0]) + 1)
-                    for one in fined(earned, [[(1, units)], *fines])[:1]
+                    for taken in fined(earned, [[(1, units)], *fines])[:1]
                 ]
                 assert all(a > b for a, b in zip(kept, kept[1:], strict=False))
 
@@ -171,8 +171,8 @@ def test_how_much_punishment_makes_giving_pay():
             (units - 1, 160 + 10 * (6 - 3 * punishers * (units - 1))),
         ):
             others = [*[Script(PUNISHER, fines)] * punishers, *rest]
-            found = best_response(FINES, others)
-            assert found.pay == pytest.approx(max(best, 160))
+            response = best_response(FINES, others)
+            assert response.pay == pytest.approx(max(best, 160))
         others = [*[Script(PUNISHER, units)] * punishers, *rest]
         assert best_response(FINES, others).amounts == (10,) * 10
         assert meeting(FINES, [Script(GRABBER), *others])[0] < 160
@@ -209,9 +209,9 @@ def test_one_punisher_deters_where_it_can_pay_for_it(seats: int, choose: bool):
 )
 def test_best_responses(script: str, together: float, best: float, amounts: tuple[int, ...]):
     assert meeting(USUAL, [Script(script)] * 4) == pytest.approx([together] * 4)
-    found = best_response(USUAL, [Script(script)] * 3)
-    assert found.pay == pytest.approx(best)
-    assert found.amounts == amounts
+    response = best_response(USUAL, [Script(script)] * 3)
+    assert response.pay == pytest.approx(best)
+    assert response.amounts == amounts
     assert best_response(USUAL, [Script(script)] * 3, step=5).pay <= best + 1e-9
 
 
@@ -240,8 +240,8 @@ def settled_by_hand(
     if not rules.punish:
         return earned[0]
     fines = [own, *(s.fines(rules, given, groups, i) for i, s in enumerate(scripts, start=1))]
-    one = fined(earned, fines)[0]
-    return earned[0] - one.spent - one.lost
+    taken = fined(earned, fines)[0]
+    return earned[0] - taken.spent - taken.lost
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -260,7 +260,7 @@ def test_best_responses_are_what_trying_everything_gives(rules: Rules, plan: str
     scripts = [Script(plan)] * (rules.seats - 1)
     whole = frozenset(range(1, rules.seats))
     wanted = (
-        [frozenset(one) for k in range(rules.seats) for one in combinations(sorted(whole), k)]
+        [frozenset(names) for k in range(rules.seats) for names in combinations(sorted(whole), k)]
         if rules.choose
         else [whole]
     )
@@ -283,14 +283,14 @@ def test_best_responses_are_what_trying_everything_gives(rules: Rules, plan: str
     def tried(mind: Mind, left: int) -> float:
         if not left:
             return 0.0
-        found = []
+        worth = []
         for wish in wanted:
             lots = {rules.everybody: 1.0}
             if rules.choose:
                 named = [s.wishes(rules, mind, seat) for seat, s in enumerate(scripts, start=1)]
                 lots = pairings((wish, *named))
-            found.append(sum(part * moved(mind, groups, left) for groups, part in lots.items()))
-        return max(found)
+            worth.append(sum(part * moved(mind, groups, left) for groups, part in lots.items()))
+        return max(worth)
 
     assert best_response(rules, scripts).pay == pytest.approx(tried((), rules.rounds))
 

@@ -68,7 +68,7 @@ def turn(env: Any, *texts: str) -> tuple[list[float], Mapping[str, Any]]:
     return [*paid.values()], infos
 
 
-def told(env: Any, seat: int) -> str:
+def shown_to(env: Any, seat: int) -> str:
     return env.chat(f"citizen_{seat}")[-1].content
 
 
@@ -172,8 +172,8 @@ def test_fines_are_paid_after_all_is_shown():
     env = goods(rounds=1, punish=True)
     env.reset(seed=0)
     turn(env, "10", "10", "10", "0")
-    assert "citizen_2 10, citizen_3 0.\n" in told(env, 1)
-    assert "Your pay is 22." in told(env, 3)
+    assert "citizen_2 10, citizen_3 0.\n" in shown_to(env, 1)
+    assert "Your pay is 22." in shown_to(env, 3)
     paid, infos = turn(env, "citizen_3 3", "citizen_0 1, citizen_3 99", "nobody", "citizen_2 1")
     assert paid == pytest.approx([-6 / BEST, -6 / BEST, -3 / BEST, -12 / BEST])
     assert infos["citizen_3"]["reward_terms"] == pytest.approx(
@@ -187,15 +187,15 @@ def test_who_named_each_other_play_in_pairs_and_who_is_left_keeps_all():
     env = goods(rounds=2, choose=True)
     env.reset(seed=0)
     _, infos = turn(env, "citizen_2", "citizen_2, citizen_3", "citizen_0", "anybody")
-    assert "You play with citizen_0." in told(env, 2)
+    assert "You play with citizen_0." in shown_to(env, 2)
     assert infos["citizen_3"]["wishes"] == ["citizen_0", "citizen_1", "citizen_2"]
     paid, _ = turn(env, "10", "0", "10", "10")
     assert paid == pytest.approx([16 / 32, 18 / 32, 16 / 32, 8 / 32])
     turn(env, "nobody", "citizen_0", "citizen_1", "what?")
     report = "Together in round 2: citizen_0, citizen_1, citizen_2 and citizen_3."
-    alone_now = [report in told(env, seat) for seat in range(4)]
+    alone_now = [report in shown_to(env, seat) for seat in range(4)]
     assert alone_now == [False] * 4  # citizen_2 named citizen_1 alone, so all four are alone
-    assert "You play alone" in told(env, 2)
+    assert "You play alone" in shown_to(env, 2)
     paid, infos = turn(env, "10", "0", "none", "5")
     assert paid == pytest.approx([10 / 32, 10 / 32, 0, 10 / 32])
     assert not any(infos[agent]["over_use"] for agent in infos)
@@ -372,7 +372,7 @@ def test_all_against_one_take_at_most_a_half(give: str):
     alone_paid = beside(env, SHARER, victim)
     assert paid[0] == pytest.approx(alone_paid[0] / 2)
     assert min(paid) >= 0
-    assert all(other < one for other, one in zip(paid[1:], alone_paid[1:], strict=True))
+    assert all(other < quiet for other, quiet in zip(paid[1:], alone_paid[1:], strict=True))
     each_other = {
         agent: saying("0", punish=f"citizen_{(seat + 1) % 4} 5")
         for seat, agent in enumerate(env.possible_agents)
@@ -413,14 +413,14 @@ def test_one_text_for_all_earns_less_than_sharing():
 def test_the_best_response_earns_in_the_environment_what_it_earns_on_paper(form: str):
     env = goods(talk=1, **FORMS[form])
     for plan in env.experts().fixed:
-        found = best_response(rules_of(form), [Script(plan)] * 3)
-        numbers = iter(found.amounts)
+        response = best_response(rules_of(form), [Script(plan)] * 3)
+        numbers = iter(response.amounts)
 
         def reply(request: Any, left: Any = numbers) -> str:
             last = request.messages[-1].content
             return str(next(left)) if "how many you give" in last else "nobody"
 
-        assert beside(env, plan, ScriptedPolicy(reply))[0] * 160 == pytest.approx(found.pay)
+        assert beside(env, plan, ScriptedPolicy(reply))[0] * 160 == pytest.approx(response.pay)
 
 
 # -- measures -------------------------------------------------------------------------------------
@@ -527,10 +527,10 @@ def motives_table() -> str:
                 cells.append("")
                 continue
             rules = rules_of(form)
-            one = dilemma(
+            motives = dilemma(
                 lambda names, at=rules: meeting(at, [*map(Script, names)]), 4, keeps, GRABBER
             )
-            cells.append(f"{one.greed:.1f}, {one.fear:.1f}")
+            cells.append(f"{motives.greed:.1f}, {motives.fear:.1f}")
         rows.append(f"| {keeps} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -579,7 +579,7 @@ def attacks_table(form: str, texts: Mapping[str, Policy], seeds: int = 1) -> str
         cells = []
         for others in names:
             paid = [beside(env, others, policy, seed) for seed in range(seeds)]
-            own, other = mean(one[0] for one in paid), mean(mean(one[1:]) for one in paid)
+            own, other = mean(pays[0] for pays in paid), mean(mean(pays[1:]) for pays in paid)
             cells.append(f"{round(own, 9):.3f} ({round(other, 9):.3f})")
         rows.append(f"| {text} | {' | '.join(cells)} |")
     return "\n".join(rows)
@@ -588,8 +588,8 @@ def attacks_table(form: str, texts: Mapping[str, Policy], seeds: int = 1) -> str
 def bounds_sentence() -> str:
     env = make(ENV, split="test")
     bounds = [env.bounds(task) for task in env.source]
-    known = (mean(getattr(one, name) for one in bounds) for name in ("random", "solo", "team"))
-    random, solo, team = known
+    means = (mean(getattr(known, name) for known in bounds) for name in ("random", "solo", "team"))
+    random, solo, team = means
     assert random < 1 > solo
     return f"{random:.3f} (random), {solo:.3f} and {team:.0f}"
 
@@ -644,10 +644,10 @@ def test_the_pages_collusion_and_measures():
     assert "0.500 where it gives everything (they have 0.500), 0.688 where it gives" in PAGE
     env = goods()
     teams = [(SHARER,), (GRABBER,), (GRABBER, SHARER, SHARER, SHARER)]
-    found = [measured_of(env, plans(env, *names)) for names in teams]
+    measures = [measured_of(env, plans(env, *names)) for names in teams]
     for name, measure in {
         "efficiency": "efficiency",
         "Gini coefficient": "gini",
         "over-use": "over_use",
     }.items():
-        assert row(name, [one[measure] or 0.0 for one in found], 3) in PAGE
+        assert row(name, [values[measure] or 0.0 for values in measures], 3) in PAGE
