@@ -131,10 +131,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
+from llm_marl_envs.core.environment import Bounds, Outcome, described, module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
-from llm_marl_envs.core.texts import quoted
+from llm_marl_envs.envs.societies.amounts import amount_of
+from llm_marl_envs.envs.societies.rounds import TALK, SocietyEnv
 from llm_marl_envs.envs.societies.stock import Rules, dealt
 from llm_marl_envs.envs.societies.stock_experts import StockExperts
 from llm_marl_envs.envs.societies.stock_numbers import (
@@ -145,15 +146,10 @@ from llm_marl_envs.envs.societies.stock_numbers import (
     optimum,
 )
 from llm_marl_envs.envs.societies.stock_tasks import stock_task_of_row, stock_tasks
-from llm_marl_envs.envs.societies.stock_texts import (
-    SAY,
-    SKINS,
-    TALK,
-    amount_of,
-    brief,
-    hint,
-    report,
-)
+from llm_marl_envs.envs.societies.stock_texts import SAY, SAY_ANYTHING, SKINS, brief, hint, report
+
+NAME = "name"
+"""The phase in which amounts are named."""
 
 
 class CommonsOptions(TaskOptions):
@@ -178,7 +174,7 @@ class CommonsOptions(TaskOptions):
     tasks: Any = tasks_field("Rows have `stock` and perhaps `capacity`, whole numbers.")
 
 
-class CommonsEnv(TextParallelEnv):
+class CommonsEnv(SocietyEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
@@ -190,11 +186,12 @@ class CommonsEnv(TextParallelEnv):
 
     def __init__(self, **arguments: Any) -> None:
         options = CommonsOptions(**arguments)
-        self.talk, self.end, self.universal = options.talk, options.end, options.universal
+        self.end, self.universal = options.end, options.universal
         self.skin = SKINS[options.skin]
         super().__init__(
             agents=[f"villager_{i}" for i in range(options.n_agents)],
             source=options.opened(stock_tasks, stock_task_of_row),
+            phases=(*[TALK] * options.talk, NAME),
             max_turns=options.turns,
             render_mode=options.render_mode,
         )
@@ -205,11 +202,11 @@ class CommonsEnv(TextParallelEnv):
     @property
     def months(self) -> int:
         """How often amounts are named."""
-        return -(-self.max_turns // (self.talk + 1))
+        return self.schedule.rounds
 
     def acts(self, turn: int) -> bool:
         """Whether amounts are named in a turn, from 1; else it is of talk."""
-        return (self.max_turns - turn) % (self.talk + 1) == 0
+        return self.schedule.phase(turn) == NAME
 
     def game(self, task: Task) -> tuple[Rules, int]:
         """The rules, and the units of the first month."""
@@ -225,15 +222,15 @@ class CommonsEnv(TextParallelEnv):
         rules, stock = self.game(task)
         lines = [brief(rules, self.skin, agent, stock)]
         lines += [hint(rules, stock)] if self.universal else []
-        return "\n".join([*lines, self._asks(1, 1)])
+        return "\n".join([*lines, self.asks(1, agent)])
 
-    def _asks(self, turn: int, month: int) -> str:
+    def asks(self, turn: int, agent: str) -> str:
         """What is wanted in a turn."""
+        month = self.schedule.round(turn)
         if self.acts(turn):
             return SAY.format(month=month, months=self.months, verb=self.skin.verb)
-        to_go = (self.max_turns - turn) % (self.talk + 1)
-        first = min(self.talk, (self.max_turns - 1) % (self.talk + 1)) if month == 1 else self.talk
-        return TALK.format(month=month, months=self.months, turn=first + 1 - to_go, talk=first)
+        number, talk = self.schedule.talk(turn)
+        return SAY_ANYTHING.format(month=month, months=self.months, turn=number, talk=talk)
 
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
@@ -241,24 +238,9 @@ class CommonsEnv(TextParallelEnv):
         self._rules, self._stock = self.game(self.task)
         self._month = 1
 
-    def play(self, joint_action: Mapping[str, str]) -> Outcome:
-        """Pass on what was said, or deal what was named."""
-        turn = self._taken[self.agents[0]]
-        if self.acts(turn):
-            return self._dealt({a: amount_of(text) for a, text in joint_action.items()}, turn)
-        heard = {
-            agent: self.pass_on(agent, text, self.others(agent))
-            for agent, text in joint_action.items()
-        }
-        asks = self._asks(turn + 1, self._month)
-        news = {
-            agent: "\n".join([*(quoted(a, heard[a][agent]) for a in self.others(agent)), asks])
-            for agent in self.agents
-        }
-        return Outcome(reward_terms={}, feedback=news)
-
-    def _dealt(self, amounts: Mapping[str, int | None], turn: int) -> Outcome:
-        """Pay a month, and begin the next one."""
+    def act(self, turn: int, joint_action: Mapping[str, str]) -> Outcome:
+        """Deal what was named, pay a month, and begin the next one."""
+        amounts = {agent: amount_of(text) for agent, text in joint_action.items()}
         rules, month, stock = self._rules, self._month, self._stock
         named = {agent: min(amount or 0, rules.most(stock)) for agent, amount in amounts.items()}
         order = range(rules.seats)
@@ -292,15 +274,8 @@ class CommonsEnv(TextParallelEnv):
         self._month, self._stock = month + 1, after
         news = [report(month, named, after, self.skin)]
         news += [hint(rules, after)] if self.universal else []
-        text = "\n".join([*news, self._asks(turn + 1, self._month)])
-        return Outcome(reward_terms=paid, facts=facts, feedback=dict.fromkeys(self.agents, text))
-
-    def links(self) -> Mapping[str, Mapping[str, int]]:
-        """In turns of talk all hear all."""
-        turns = self.max_turns - self.months
-        if not turns:
-            return {}
-        return {seat: dict.fromkeys(self.others(seat), turns) for seat in self.possible_agents}
+        texts = {a: "\n".join([*news, self.asks(turn + 1, a)]) for a in self.agents}
+        return Outcome(reward_terms=paid, facts=facts, feedback=texts)
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> StockExperts:

@@ -1,7 +1,7 @@
-"""What seats of a shared stock are told, and how an amount is read.
+"""What seats of a shared stock are told, and how a month's report is read back.
 
-An amount is a whole number that stands alone in exactly one line of a text, or behind `Action:`.
-Skins say what the units are; those of a harm make the inverse form. Rules are `stock.py`.
+Skins say what the units are; those of a harm make the inverse form. Rules are `stock.py`, how an
+amount is read is `amounts.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.core.actions import MARK
-from llm_marl_envs.core.parsing import QUOTE, answer_of, lines_of
+from llm_marl_envs.core.parsing import QUOTE
 from llm_marl_envs.envs.societies.stock import LEAST, Rules
 
-AMOUNT = re.compile(r"[0-9]{1,1000}\.?")
 NAMED = re.compile(r"Named in month [0-9]+: (.+)\.")
 NOW = re.compile(r"Now there are ([0-9]+) .*")
 
@@ -63,7 +61,7 @@ LASTS = "It lasts {months} months."
 MAY_END = "Each month is the last one with a chance of {end:.0%}, and month {months} is for sure."
 HINT = "If everybody names more than {units}, there is less in the next month."
 HARM_HINT = "If everybody names less than {units}, there is more in the next month."
-TALK = "Month {month} of {months}. Talk, {turn} of {talk}."
+SAY_ANYTHING = "Month {month} of {months}. Talk, {turn} of {talk}."
 SAY = "Month {month} of {months}. Answer with one line: how many you {verb}, a whole number."
 REPORT = "Named in month {month}: {named}."
 STATE = "Now there are {stock} {units}."
@@ -97,20 +95,6 @@ def report(month: int, named: Mapping[str, int], stock: int, skin: Skin) -> str:
     return "\n".join(
         [REPORT.format(month=month, named=amounts), STATE.format(stock=stock, units=skin.units)]
     )
-
-
-def amount_of(text: str) -> int | None:
-    """The amount that a text names; None where not exactly one of its lines is an amount.
-
-    A full stop at its end is ignored, and what stands before `</think>` is not read. Signs and
-    fractions are no amounts.
-    """
-    amounts = [
-        amount.removesuffix(".")
-        for line in lines_of(answer_of(text))
-        if AMOUNT.fullmatch(amount := line.strip().lower().removeprefix(MARK).strip())
-    ]
-    return int(amounts[0]) if len(amounts) == 1 else None
 
 
 def months_of(texts: Sequence[str]) -> list[tuple[dict[str, int], int]]:

@@ -46,7 +46,9 @@ def play(env: Any, task: str, said: list[tuple[str, str]]) -> dict[str, float]:
 
 
 NAMES = sorted({env_id.rpartition("-")[0] for env_id in list_envs() if spec(env_id).agents})
-EPISODES = [(name, "An episode", {}) for name in NAMES]
+SHORT: dict[str, dict[str, Any]] = {"public_goods": {"turns": 3, "punish": True}}
+"""Arguments of episodes that would be too long to be shown."""
+EPISODES = [(name, "An episode", SHORT.get(name, {})) for name in NAMES]
 EPISODES += [
     (name, "Three authors", {"n_agents": 3})
     for name in ("coop_coding", "coop_writing_arxiv", "coop_writing_tldr")

@@ -66,7 +66,7 @@ PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v1", "regime-v0", "sokoban-v0", "sudo
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
 REFERENTIAL, RETRIEVE, CONSULT = "referential-v0", "retrieve_pipeline-v0", "consult-v0"
-COMMONS = "commons-v0"
+COMMONS, GOODS = "commons-v0", "public_goods-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 OBJECTS = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -222,6 +222,17 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (PATH, {"info": "full", "level": "10x10", "turns": 5}, agreed, 1.0, (0,)),
     (PATH, {"split": "ood"}, agreed, 1.0, (0,)),
     (PATH, {"tasks": [{"map": "S..\n##.\nG.."}], "split": "all"}, agreed, 1.0, (0,)),
+    (GOODS, {}, agreed, 1.0, (0, 1)),
+    (GOODS, {"tasks": [{"endowment": 20}], "split": "all", "turns": 5}, agreed, 1.0, (0,)),
+    (GOODS, {"punish": True, "turns": 12, "n_agents": 8, "split": "val"}, agreed, 1.0, (0,)),
+    (GOODS, {"choose": True, "turns": 12, "talk": 2}, agreed, 1.0, (0,)),
+    (
+        GOODS,
+        {"choose": True, "punish": True, "turns": 16, "end": 0.2, "split": "ood"},
+        agreed,
+        None,  # as chance ends it
+        (0, 1),
+    ),
     (REFERENTIAL, {}, agreed, 1.0, (0, 1)),
     (REFERENTIAL, {"language": "renamed", "seats": [2, 3], "split": "val"}, agreed, 1.0, (0,)),
     (REFERENTIAL, {"language": "words", "budget": 40, "split": "ood"}, agreed, 1.0, (0,)),
@@ -259,6 +270,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
     CONSULT: [{}, {"kind": "build"}, {"person": "script"}],
     COMMONS: [{}, {"skin": "weeds", "end": 0.2, "turns": 7, "n_agents": 2}],
+    GOODS: [{}, {"choose": True, "punish": True, "turns": 7, "end": 0.2}],
     CROWD: [{"turns": 2, "weights": [1, 1], "arm": "pairs"}],
     REGIME: [{"turns": 1, "choices": 2}, {}],
     MATH: [{}, {"form": "solver_verifier", "turns": 3}],

@@ -44,6 +44,7 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("math_team-v1", {"form": "solver_verifier"}),
     ("matrix_game-v1", {"talk": 2}),
     ("plan_path-v1", {"turns": 2}),
+    ("public_goods-v0", {"turns": 8, "choose": True, "punish": True}),
     ("referential-v0", {"language": "words", "budget": 200}),
     ("referential-v0", {"language": "renamed", "seats": [2, 3]}),
     ("sokoban-v0", {"turns": 2}),

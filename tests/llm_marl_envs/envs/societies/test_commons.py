@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from support.pages import measured
+from support.societies import always, asked, measured_of, plans, played, returns
 
 from llm_marl_envs import make
-from llm_marl_envs.core.records import Episode
-from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.envs.games.motives import dilemma, pays_of, pure_equilibria
+from llm_marl_envs.envs.societies.amounts import amount_of
 from llm_marl_envs.envs.societies.stock import Rules
 from llm_marl_envs.envs.societies.stock_numbers import alone, at_random, optimum
 from llm_marl_envs.envs.societies.stock_responses import best_response, meeting
@@ -25,10 +25,7 @@ from llm_marl_envs.envs.societies.stock_scripts import (
     Script,
 )
 from llm_marl_envs.envs.societies.stock_tasks import key_of
-from llm_marl_envs.envs.societies.stock_texts import SKINS, amount_of, months_of, report
-from llm_marl_envs.measure.numbers.values import measure
-from llm_marl_envs.play.rollout import rollout
-from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.envs.societies.stock_texts import SKINS, months_of, report
 from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
@@ -40,21 +37,6 @@ def commons(*, n: int = 5, months: int = 12, talk: int = 0, **kwargs: Any) -> An
     """The paper's stock, so many months."""
     rows = {"tasks": [{"stock": 100}], "split": "all"}
     return make(ENV, n_agents=n, talk=talk, turns=months * (talk + 1), **{**rows, **kwargs})
-
-
-def played(env: Any, team: Mapping[str, Policy], seed: int = 0, task: int = 0) -> Episode:
-    return rollout(VectorTextEnv([env]), team, [Start(task=task, seed=seed)])[0]
-
-
-def returns(env: Any, team: Mapping[str, Policy], seed: int = 0) -> list[float]:
-    episode = played(env, team, seed)
-    return [episode.undiscounted_return(agent) for agent in env.possible_agents]
-
-
-def plans(env: Any, *names: str) -> dict[str, Policy]:
-    seats = env.possible_agents
-    names = names * len(seats) if len(names) == 1 else names
-    return {agent: ExpertPolicy(env, plan) for agent, plan in zip(seats, names, strict=True)}
 
 
 def month(env: Any, *texts: str, seed: int = 0) -> tuple[list[float], Mapping[str, Any]]:
@@ -214,14 +196,6 @@ def test_a_lone_seat_beside_silent_ones_stays_at_or_below_solo():
 
 
 # -- attacks --------------------------------------------------------------------------------------
-def asked(request: Any) -> bool:
-    return "Answer with one line" in request.messages[-1].content
-
-
-def always(text: str) -> ScriptedPolicy:
-    return ScriptedPolicy(lambda request: text if asked(request) else "")
-
-
 UNREADABLE = {
     "silence": "",
     "a negative amount": "-50",
@@ -323,11 +297,6 @@ def test_the_best_response_earns_in_the_environment_what_it_earns_on_paper():
 
 
 # -- measures -------------------------------------------------------------------------------------
-def measured_of(env: Any, team: Mapping[str, Policy]) -> dict[str, float | None]:
-    names = ("survival", "efficiency", "gini", "over_use", "tipping")
-    return {name: column[0] for name, column in measure([played(env, team)], names).items()}
-
-
 def test_measures_by_hand():
     env = commons(talk=1)
     assert measured_of(env, plans(env, SHARER)) == {
