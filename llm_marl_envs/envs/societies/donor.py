@@ -3,9 +3,9 @@ r"""# donor-v0: all give to others, who give to others again; who gave before ca
 ## Description
 The Donor Game, as in the study of cultural evolution by Vallinder and Hughes (2024,
 arXiv 2412.10270). Six people have 10 units each. In each round everybody gives some of its units to
-one other person, who gets two for each; somebody else gives to it. Whom one gives to changes, so no
-gift is returned by the same person. But one is shown what the other gave in its last round, and to
-whom.
+one other person, who gets two for each; somebody else gives to it. Whom one gives to changes, so
+nobody can return a gift in the next round. But one is shown what the other gave in its last round,
+and to whom.
 
 It is best for all to give everything, always: then what each has doubles in each round. But each is
 paid what it has at the end, and what it keeps is its own. So giving lasts only where those who keep
@@ -50,9 +50,9 @@ Task `train/0`.
 `giver_0` to `giver_<n-1>`. They act at the same time.
 
 ## Observations
-Chat messages, append-only: the rules; before each round what one did oneself, what was done to one,
-how many units one has, whom one gives to and how many that one has. Then up to `trace` lines: what
-that one did in its last round and to whom, what the latter had done in the round before, and so on.
+Chat messages, append-only: the rules; before each round what was done to one in the last, how many
+units one has, whom one gives to and how many that one has. Then up to `trace` lines: what that one
+did in the last round and to whom, what the latter had done in the round before, and so on.
 In turns of talk what the others said, each line behind `> `.
 
 ## Actions
@@ -282,15 +282,15 @@ class DonorEnv(TextParallelEnv):
     def _given(self, texts: Mapping[str, str], turn: int) -> Outcome:
         """Settle a round, and begin the next one."""
         game, rules = self._game, self._game.rules
-        read = [
+        asked = [
             gift_of(text, had, rules.punish)
             for text, had in zip(texts.values(), game.wealth, strict=True)
         ]
-        deeds = tuple(deed or spoilt(had) for deed, had in zip(read, game.wealth, strict=True))
+        deeds = tuple(deed or spoilt(had) for deed, had in zip(asked, game.wealth, strict=True))
         kept = [not is_generous(deed.gave, deed.had, HALF) for deed in deeds]
         facts = {
             agent: {
-                "readable": read[seat] is not None,
+                "readable": asked[seat] is not None,
                 "had": deed.had,
                 "gave": deed.gave,
                 "spent": deed.spent,

@@ -58,8 +58,8 @@ class GiftExperts(ListeningExperts):
         if not self.acts(1 + sum(message.role == "assistant" for message in messages)):
             return SAYS[convention]
         endowment, script = self.rules(task).endowment, Script(convention)
-        told = [message.content for message in messages if message.role == "user"]
-        sights = sights_of(told) or [Sight(1, endowment, endowment, (), ())]
+        texts = [message.content for message in messages if message.role == "user"]
+        sights = sights_of(texts) or [Sight(1, endowment, endowment, (), ())]
         seen = [deed for sight in sights for deed in (*sight.got, *sight.chain)]
         now = sights[-1]
         return told_as(script.deed(now.had, now.other, now.chain, script.heeds(seen, False)))

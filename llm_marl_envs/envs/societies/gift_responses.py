@@ -144,7 +144,7 @@ def _choices(society: Society, game: Giving, seat: int, parts: int) -> list[Deed
     had, other = game.wealth[seat], game.wealth[game.other(seat)]
     shares = {script.share for script in society.scripts}
     least = {-(-share.numerator * had // share.denominator) for share in shares}
-    gifts = {*least, *(one - 1 for one in least if one)}
+    gifts = {*least, *(units - 1 for units in least if units)}
     gifts |= {had * part // parts for part in range(parts + 1)}
     spent = {1, -(-other // TAKES)} if society.rules.punish else set()
     deeds = [Deed(gave, had) for gave in sorted(gifts)]

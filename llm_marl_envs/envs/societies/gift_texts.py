@@ -20,8 +20,9 @@ WHO = "{n} people give to each other. You are {agent}. Each has {endowment} unit
 GIVE = (
     "In each round all say at once how many of their units they give to one other person. The "
     "other gets {factor} for each unit. Whom you give to changes in each round, and somebody else "
-    "gives to you. You are paid what you have at the end. Who names no number gives nothing and "
-    "loses 1 in {spoilt} of its units, rounded up."
+    "gives to you. You are shown what the other did in the round before, and who gives to you is "
+    "shown what you did. You are paid what you have at the end. Who names no number gives nothing "
+    "and loses 1 in {spoilt} of its units, rounded up."
 )
 PUNISH = (
     "In place of giving you can punish: you spend units, and the other loses {takes} for each, if "
@@ -82,16 +83,16 @@ def gift_of(text: str, had: int, punish: bool) -> Deed | None:
     More than one has means all of it. A full stop at the end is ignored, and what stands before
     `</think>` is not read. Signs and fractions are no amounts.
     """
-    found = [
+    amounts = [
         match
         for line in lines_of(answer_of(text))
         if (match := AMOUNT.fullmatch(line.strip().lower().removeprefix(MARK).strip()))
         and (punish or not match[1])
     ]
-    if len(found) != 1:
+    if len(amounts) != 1:
         return None
-    units = min(int(found[0][2]), had)
-    return Deed(0, had, units) if found[0][1] else Deed(units, had)
+    units = min(int(amounts[0][2]), had)
+    return Deed(0, had, units) if amounts[0][1] else Deed(units, had)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +120,16 @@ def sights_of(texts: Sequence[str]) -> list[Sight]:
     before: list[Deed] = []
     lines = [line for text in texts for line in text.split("\n") if not line.startswith(QUOTE)]
     for line in lines:
-        if found := NOW_LINE.fullmatch(line):
-            number, had, other = map(int, found.groups())
+        if match := NOW_LINE.fullmatch(line):
+            number, had, other = map(int, match.groups())
             sights.append(Sight(number, had, other, (), tuple(before)))
             before = []
         elif line in (SAY, OR_PUNISH) and sights:
             last = sights[-1]
             sights[-1] = Sight(last.number, last.had, last.other, tuple(before), last.got)
             before = []
-        elif found := DEED_LINE.fullmatch(line):
-            units, had = int(found[2]), int(found[3])
-            gave, spent = (units if found[1] == verb else 0 for verb in ("gave", "spent"))
+        elif match := DEED_LINE.fullmatch(line):
+            units, had = int(match[2]), int(match[3])
+            gave, spent = (units if match[1] == verb else 0 for verb in ("gave", "spent"))
             before.append(Deed(gave, had, spent, units - gave - spent))
     return sights

@@ -1,7 +1,7 @@
 """The rules of giving: who gives to whom, what a gift becomes, what is seen of others.
 
 Pure functions of whole numbers. In each round every seat gives to one other and gets from another
-one. Rounds are counted from 1. What can be known of the game is `gifts_numbers.py`.
+one. Rounds are counted from 1. What can be known of the game is `gift_numbers.py`.
 """
 
 from __future__ import annotations

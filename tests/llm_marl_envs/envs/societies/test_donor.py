@@ -131,16 +131,16 @@ def test_punishments(text: str, deed: Deed | None):
 def test_sights_are_read_back_and_quoted_ones_are_not():
     env = donor(punish=True, rounds=3)
     one_round(env, "5", "punish 4", "none", "0", "10", "10")
-    told = [message.content for message in env.chat("giver_4")]
-    quoted = ["\n".join(f"> {line}" for line in text.split("\n")) for text in told]
-    first, second = sights_of([*quoted, told[0], *quoted, told[-1]])
+    texts = [message.content for message in env.chat("giver_4")]
+    quoted = ["\n".join(f"> {line}" for line in text.split("\n")) for text in texts]
+    first, second = sights_of([*quoted, texts[0], *quoted, texts[-1]])
     assert (first.number, first.had, first.other, first.chain, first.got) == (1, 10, 10, (), ())
     assert (second.number, second.had) == (2, env._game.wealth[4])
     assert second.got == (Deed(10, 10),)  # of giver_5
     assert second.chain == (env._game.past[0][0][env._game.other(4)],)
     for deed in (Deed(5, 10), Deed(0, 10, 4), Deed(0, 10, lost=1)):
         line = deed_line("giver_1", deed, "giver_2", 3)
-        text = f"{line}\n{told[0].splitlines()[-2]}"
+        text = f"{line}\n{texts[0].splitlines()[-2]}"
         assert sights_of([text])[0].got == (deed,)
 
 
@@ -341,18 +341,18 @@ def test_talk_pays_nothing_and_binds_nobody():
     }.items():
         talker = ScriptedPolicy(lambda request, s=said: "0" if asked(request) else s)
         for others in GIVING:
-            plain, told = (
+            plain, talking = (
                 returns(env, {**plans(env, others), "giver_0": p}) for p in (ZERO, talker)
             )
-            assert plain == told, name
+            assert plain == talking, name
 
 
 def test_giving_in_the_last_round_alone_earns_less_than_never_giving():
     env = donor()
     late = of_all(lambda number, had: had if number == 6 else 0)
     for others in GIVING:
-        one, other = (returns(env, {**plans(env, others), "giver_0": p}) for p in (late, ZERO))
-        assert one[0] < other[0]
+        late_pay, never = (returns(env, {**plans(env, others), "giver_0": p}) for p in (late, ZERO))
+        assert late_pay[0] < never[0]
 
 
 def test_a_cheap_reputation_is_none():
@@ -402,10 +402,10 @@ def test_one_text_for_all_earns_less_than_sharing():
 def test_the_best_response_earns_in_the_environment_what_it_earns_on_paper(plan: str):
     env = donor()
     group = Society(Rules(6, 6), meetings(DRAW, 6, 6), [Script(plan)] * 6, 2)
-    found = best_response(group)
-    reply = of_all(lambda number, _: found.deeds[number - 1].gave)
+    best = best_response(group)
+    reply = of_all(lambda number, _: best.deeds[number - 1].gave)
     earned = returns(env, {**plans(env, plan), "giver_0": reply})[0] * 640
-    assert earned == pytest.approx(found.pay)
+    assert earned == pytest.approx(best.pay)
 
 
 # -- measures -------------------------------------------------------------------------------------
@@ -497,7 +497,7 @@ def test_the_pages_landscape_and_bounds():
         assert row(name, [known(rules) for rules in forms]) in PAGE
     env = make(ENV, split="test")
     bounds = [env.bounds(task) for task in env.source]
-    random, solo = (mean(getattr(one, name) for one in bounds) for name in ("random", "solo"))
+    random, solo = (mean(getattr(known, name) for known in bounds) for name in ("random", "solo"))
     assert f"in the mean {random:.3f} (random), {solo:.4f} (solo)\nand 1" in PAGE
 
 
@@ -508,13 +508,13 @@ def test_the_pages_motives():
         (stage, "greed 10 and fear 10"),
         (Rules(6, 6), "greed is -490 and fear 10"),
     ):
-        one = dilemma(
+        motives = dilemma(
             lambda names, at=rules: meeting(Society(at, to, [*map(Script, names)])),
             6,
             SHARER,
             GRABBER,
         )
-        assert (one.greed, one.fear) == (10 if rules is stage else -490, 10)
+        assert (motives.greed, motives.fear) == (10 if rules is stage else -490, 10)
         assert shown in PAGE
 
 
