@@ -82,10 +82,10 @@ def inequality(episode: Episode) -> float | None:
 def gini(pay: Sequence[float]) -> float | None:
     """Mean difference of two draws over twice the mean: 0 all alike, 1 - 1/n one has everything.
 
-    None where somebody has less than 0 or all have nothing.
+    None where somebody has less than 0, by more than rounding, or all have nothing.
     """
     total = math.fsum(pay)
-    if min(pay, default=-1.0) < 0 or total <= 0:
+    if min(pay, default=-1.0) < -1e-9 or total <= 0:
         return None
     apart = math.fsum(abs(one - other) for one in pay for other in pay)
     return apart / (2 * len(pay) * total)

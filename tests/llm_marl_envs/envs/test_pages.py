@@ -11,7 +11,7 @@ from support.pages import module_of
 
 from llm_marl_envs import list_envs, make, spec
 
-LINE = re.compile(r"    (\w+) (is told|hears|writes|says|earns?) +(?=\S)")
+LINE = re.compile(r"    (\w+) (is told|hears|writes|says?|earns?) +(?=\S)")
 
 
 def episode_of(page: str, heading: str) -> tuple[str, list[tuple[str, str, str]]]:
@@ -65,10 +65,10 @@ def test_the_episode_of_a_page_is_played_as_it_says(
     said: list[tuple[str, str]] = []
     ended = False
     for seat, verb, text in lines:
-        if verb in ("writes", "says"):
+        if verb in ("writes", "says", "say"):
             if ended:  # a variant, which begins with this action
                 said = said[: [one for one, _ in said].index(seat)]
-            said.append((seat, text))
+            said += [(one, text) for one in (env.possible_agents if seat == "all" else [seat])]
         earned = play(env, task, said)
         ended = all(env.terminations.values())
         if verb in ("is told", "hears"):

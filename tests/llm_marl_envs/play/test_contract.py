@@ -66,7 +66,7 @@ PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v1", "regime-v0", "sokoban-v0", "sudo
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
 REFERENTIAL, RETRIEVE, CONSULT = "referential-v0", "retrieve_pipeline-v0", "consult-v0"
-COMMONS, GOODS = "commons-v0", "public_goods-v0"
+COMMONS, GOODS, DONOR = "commons-v0", "public_goods-v0", "donor-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 OBJECTS = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -189,6 +189,10 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (COMMONS, {"tasks": [{"stock": 100}], "split": "all", "talk": 0}, agreed, 1.0, (0,)),
     (COMMONS, {"skin": "waste", "universal": True, "turns": 13}, agreed, None, (0,)),
     (COMMONS, {"end": 0.1, "n_agents": 3, "split": "ood", "talk": 2}, agreed, None, (0, 1)),
+    (DONOR, {}, agreed, 1.0, (0, 1)),
+    (DONOR, {"tasks": [{"endowment": 10}], "split": "all", "n_agents": 2}, agreed, 1.0, (0,)),
+    (DONOR, {"punish": True, "trace": 3, "talk": 2, "turns": 8}, agreed, 1.0, (0,)),
+    (DONOR, {"end": 0.2, "n_agents": 12, "factor": 3, "split": "ood"}, agreed, None, (0, 1)),
     # The facts of a case leave open what is right, so no team solves all of them.
     (CONSULT, {}, None, None, (0, 1)),
     (CONSULT, {"person": "script", "split": "ood", "turns": 4}, None, None, (0, 1)),
@@ -271,6 +275,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     CONSULT: [{}, {"kind": "build"}, {"person": "script"}],
     COMMONS: [{}, {"skin": "weeds", "end": 0.2, "turns": 7, "n_agents": 2}],
     GOODS: [{}, {"choose": True, "punish": True, "turns": 7, "end": 0.2}],
+    DONOR: [{}, {"punish": True, "talk": 1, "end": 0.2, "turns": 7, "n_agents": 3}],
     CROWD: [{"turns": 2, "weights": [1, 1], "arm": "pairs"}],
     REGIME: [{"turns": 1, "choices": 2}, {}],
     MATH: [{}, {"form": "solver_verifier", "turns": 3}],

@@ -33,6 +33,7 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("collab_maze-v0", {"maze": {"walkers": 3}, "rounds": 2}),
     ("consult-v0", {"turns": 3}),
     ("commons-v0", {"n_agents": 3, "turns": 6, "talk": 2}),
+    ("donor-v0", {"n_agents": 3, "turns": 6, "talk": 2}),
     ("coop_coding-v0", {"turns": 2, "feedback": "partner"}),
     ("coop_coding-v0", {"n_agents": 4, "turns": 2, "feedback": "partner"}),
     ("coop_writing_arxiv-v0", {"turns": 2}),

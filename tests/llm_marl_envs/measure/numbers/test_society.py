@@ -84,6 +84,7 @@ def test_gini():
     assert gini([0, 0, 0, 8]) == pytest.approx(3 / 4)
     assert gini([1, 3]) == pytest.approx(0.25)
     assert gini([2, -1]) is None
+    assert gini([1, -1e-18]) == pytest.approx(0.5)  # sums of pay that are 0 but for rounding
     assert gini([0, 0]) is None
     assert gini([]) is None
     assert inequality(episode((F, F), pay=(1.0, 3.0))) == pytest.approx(0.25)
