@@ -141,16 +141,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
+from llm_marl_envs.core.environment import Bounds, Outcome, described, module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
-from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.societies.gift_experts import GiftExperts
 from llm_marl_envs.envs.societies.gift_numbers import alone, at_random, most, optimum
 from llm_marl_envs.envs.societies.gift_tasks import gift_task_of_row, gift_tasks
 from llm_marl_envs.envs.societies.gift_texts import (
     LOST_OWN,
-    TALK,
+    SAY_ANYTHING,
     asks,
     brief,
     deed_line,
@@ -158,7 +157,9 @@ from llm_marl_envs.envs.societies.gift_texts import (
 )
 from llm_marl_envs.envs.societies.gifts import Deed, Giving, Rules, meetings, spoilt
 from llm_marl_envs.envs.societies.reputation import is_generous
+from llm_marl_envs.envs.societies.rounds import TALK, SocietyEnv
 
+GIVE = "give"
 HALF = Fraction(1, 2)
 """Who keeps more of what it has over-uses what others give."""
 
@@ -184,7 +185,7 @@ class DonorOptions(TaskOptions):
     tasks: Any = tasks_field("Rows have `endowment` and perhaps `draw`, whole numbers.")
 
 
-class DonorEnv(TextParallelEnv):
+class DonorEnv(SocietyEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
@@ -197,25 +198,22 @@ class DonorEnv(TextParallelEnv):
     def __init__(self, **arguments: Any) -> None:
         self.options = options = DonorOptions(**arguments)
         super().__init__(
+            phases=(*(TALK,) * options.talk, GIVE),
+            max_turns=options.turns,
             agents=[f"giver_{i}" for i in range(options.n_agents)],
             source=options.opened(gift_tasks, gift_task_of_row),
-            max_turns=options.turns,
             render_mode=options.render_mode,
         )
         rules = self.rules(self.source[0])  # what pay is divided by grows with the endowment
         self.reward_range = (0.0, most(rules) / optimum(rules))
 
     # -- the game ---------------------------------------------------------------------------------
-    def acts(self, turn: int) -> bool:
-        """Whether amounts are named in a turn, from 1; else it is of talk."""
-        return (self.max_turns - turn) % (self.options.talk + 1) == 0
-
     def rules(self, task: Task) -> Rules:
         """The rules of a task."""
         options = self.options
         return Rules(
             seats=options.n_agents,
-            rounds=-(-self.max_turns // (options.talk + 1)),
+            rounds=self.schedule.rounds,
             endowment=task.data["endowment"],
             factor=options.factor,
             end=options.end,
@@ -233,15 +231,15 @@ class DonorEnv(TextParallelEnv):
         game = self.game(task)
         return "\n".join([brief(game.rules, agent), self._asks(game, agent, 1)])
 
-    def _asks(self, game: Giving, agent: str, turn: int) -> str:
+    def asks(self, turn: int, agent: str) -> str:
         """What is wanted of a seat in a turn."""
-        number, talk = game.number, self.options.talk
-        to_go = (self.max_turns - turn) % (talk + 1)
-        if to_go:
-            first = min(talk, (self.max_turns - 1) % (talk + 1)) if number == 1 else talk
-            return TALK.format(
-                number=number, rounds=game.rules.rounds, turn=first + 1 - to_go, talk=first
-            )
+        return self._asks(self._game, agent, turn)
+
+    def _asks(self, game: Giving, agent: str, turn: int) -> str:
+        number = game.number
+        if self.schedule.phase(turn) == TALK:
+            at, talk = self.schedule.talk(turn)
+            return SAY_ANYTHING.format(number=number, rounds=game.rules.rounds, turn=at, talk=talk)
         seat = self.possible_agents.index(agent)
         shown = [
             self._told(who, deed, whom, number - 1 - back)
@@ -259,32 +257,12 @@ class DonorEnv(TextParallelEnv):
         self._game = self.game(self.task)
         self._kept = False
 
-    def play(self, joint_action: Mapping[str, str]) -> Outcome:
-        """Pass on what was said, or what was given."""
-        turn = self._taken[self.agents[0]]
-        if self.acts(turn):
-            return self._given(joint_action, turn)
-        heard = {
-            agent: self.pass_on(agent, text, self.others(agent))
-            for agent, text in joint_action.items()
-        }
-        news = {
-            agent: "\n".join(
-                [
-                    *(quoted(a, heard[a][agent]) for a in self.others(agent)),
-                    self._asks(self._game, agent, turn + 1),
-                ]
-            )
-            for agent in self.agents
-        }
-        return Outcome(reward_terms={}, feedback=news)
-
-    def _given(self, texts: Mapping[str, str], turn: int) -> Outcome:
+    def act(self, turn: int, joint_action: Mapping[str, str]) -> Outcome:
         """Settle a round, and begin the next one."""
         game, rules = self._game, self._game.rules
         asked = [
             gift_of(text, had, rules.punish)
-            for text, had in zip(texts.values(), game.wealth, strict=True)
+            for text, had in zip(joint_action.values(), game.wealth, strict=True)
         ]
         deeds = tuple(deed or spoilt(had) for deed, had in zip(asked, game.wealth, strict=True))
         kept = [not is_generous(deed.gave, deed.had, HALF) for deed in deeds]
@@ -323,17 +301,10 @@ class DonorEnv(TextParallelEnv):
         done = self._told(giver, deeds[giver], seat, number)
         return "\n".join([*own, done, self._asks(game, agent, turn)])
 
-    def links(self) -> Mapping[str, Mapping[str, int]]:
-        """In turns of talk all hear all."""
-        turns = sum(not self.acts(turn) for turn in range(1, self.max_turns + 1))
-        if not turns:
-            return {}
-        return {seat: dict.fromkeys(self.others(seat), turns) for seat in self.possible_agents}
-
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> GiftExperts:
         """Those who give, those who keep, and those who heed what others did."""
-        return GiftExperts(self.rules, self.acts)
+        return GiftExperts(self.rules, self.schedule.phase)
 
     def bounds(self, task: Task) -> Bounds:
         """Exact: amounts at random; one seat gives, the others do not; the social optimum."""

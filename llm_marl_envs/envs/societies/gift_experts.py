@@ -23,6 +23,7 @@ from llm_marl_envs.envs.societies.gift_scripts import (
 )
 from llm_marl_envs.envs.societies.gift_texts import Sight, sights_of
 from llm_marl_envs.envs.societies.gifts import Deed, Rules
+from llm_marl_envs.envs.societies.rounds import TALK
 
 SAYS = {
     SHARER: "I give all that I have.",
@@ -41,11 +42,11 @@ class GiftExperts(ListeningExperts):
 
     Args:
         rules: of a task.
-        acts: turn, from 1 -> whether seats name amounts in it.
+        phase: turn, from 1 -> what it is for.
     """
 
-    def __init__(self, rules: Callable[[Task], Rules], acts: Callable[[int], bool]) -> None:
-        self.rules, self.acts = rules, acts
+    def __init__(self, rules: Callable[[Task], Rules], phase: Callable[[int], str]) -> None:
+        self.rules, self.phase = rules, phase
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         """The plans; `punisher` where seats may punish."""
@@ -55,7 +56,7 @@ class GiftExperts(ListeningExperts):
         """An announcement, or an amount."""
         if convention not in self.conventions(task):
             raise ValueError(f"plan {convention!r}: expected one of {self.conventions(task)}")
-        if not self.acts(1 + sum(message.role == "assistant" for message in messages)):
+        if self.phase(1 + sum(message.role == "assistant" for message in messages)) == TALK:
             return SAYS[convention]
         endowment, script = self.rules(task).endowment, Script(convention)
         texts = [message.content for message in messages if message.role == "user"]

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.core.actions import MARK
-from llm_marl_envs.core.parsing import QUOTE, answer_of, lines_of
+from llm_marl_envs.core.parsing import QUOTE
+from llm_marl_envs.envs.societies.amounts import only
 from llm_marl_envs.envs.societies.gifts import SPOILT, TAKES, Deed, Giving, Rules
 
-AMOUNT = re.compile(r"(punish )?([0-9]{1,1000})\.?")
+AMOUNT = re.compile(r"(punish )?([0-9]{1,1000})")
 
 WHO = "{n} people give to each other. You are {agent}. Each has {endowment} units at first."
 GIVE = (
@@ -30,7 +30,7 @@ PUNISH = (
 )
 LASTS = "There are {rounds} rounds."
 MAY_END = "Each round is the last one with a chance of {end:.0%}, and round {rounds} is for sure."
-TALK = "Round {number} of {rounds}. Talk, {turn} of {talk}."
+SAY_ANYTHING = "Round {number} of {rounds}. Talk, {turn} of {talk}."
 NOW = "Round {number} of {rounds}. You have {have} units. You give to {other}, who has {has}."
 SAY = "Answer with one line: how many you give, a whole number."
 OR_PUNISH = "Answer with one line: how many you give, a whole number; or: punish, and a number."
@@ -80,19 +80,17 @@ def asks(game: Giving, seat: int, other: str, shown: Sequence[str]) -> str:
 def gift_of(text: str, had: int, punish: bool) -> Deed | None:
     """What a text does; None where not exactly one of its lines is an amount.
 
-    More than one has means all of it. A full stop at the end is ignored, and what stands before
-    `</think>` is not read. Signs and fractions are no amounts.
+    More than one has means all of it.
     """
-    amounts = [
-        match
-        for line in lines_of(answer_of(text))
-        if (match := AMOUNT.fullmatch(line.strip().lower().removeprefix(MARK).strip()))
-        and (punish or not match[1])
-    ]
-    if len(amounts) != 1:
-        return None
-    units = min(int(amounts[0][2]), had)
-    return Deed(0, had, units) if amounts[0][1] else Deed(units, had)
+
+    def deed(line: str) -> Deed | None:
+        match = AMOUNT.fullmatch(line)
+        if match is None or (match[1] and not punish):
+            return None
+        units = min(int(match[2]), had)
+        return Deed(0, had, units) if match[1] else Deed(units, had)
+
+    return only(text, deed)
 
 
 @dataclass(frozen=True, slots=True)
