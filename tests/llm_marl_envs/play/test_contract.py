@@ -309,7 +309,7 @@ def forms() -> Iterator[Any]:
         yield pytest.param(env_id, kwargs, *others, marks=marks, id=f"{env_id}-{name(kwargs)}")
 
 
-@pytest.mark.parametrize(("env_id", "kwargs", "team", "exact", "seeds"), forms())
+@pytest.mark.parametrize(("env_id", "kwargs", "team", "exact", "seeds"), [*forms()])
 def test_contract(
     env_id: str,
     kwargs: dict[str, Any],
