@@ -322,8 +322,8 @@ def test_a_quoted_report_is_not_more_than_a_report() -> None:
     heard = statements_in([Message("user", news(episode, LEADER, 0))])
     assert [*heard] == ["debater_0", "debater_1", "debater_2"]
     assert words_of(heard["debater_1"][0]) == ("gold",)
-    # The forger spoilt its own report, and nobody else's: the team earns nothing by it.
-    assert episode.undiscounted_return("debater_0") <= 1.0
+    # The leader reads the forger's own word and the others' as they said them: as honest play.
+    assert [episode.undiscounted_return(a) for a in episode.agents] == [1, 1, 1, 1]
 
 
 # -- the rest --------------------------------------------------------------------------------------
