@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.pages import measured
+from support.paths import ROOT
 
 from benchmarks.tables import (
     BONUS,
@@ -107,7 +108,7 @@ def test_scores_by_hand():
     assert bed.score(team.chances) == pytest.approx(2 / 5)
 
 
-def maker(name: str, size: int = 8, **options: Any) -> Any:
+def maker(name: Any, size: int = 8, **options: Any) -> Any:
     return lambda seed: make_algorithm(name, args_for(options, size, seed))
 
 
@@ -119,6 +120,19 @@ def test_seeds_learn_side_by_side_as_they_do_alone():
         assert learn(bed, maker("magrpo"), [seed], run(apart=False)) == [both[seed]]
     assert learn(bed, maker("magrpo"), [0, 1], run(apart=True)) == both
     assert [one.tokens for one, _ in both[0]] == [0, 192, 336, 480]  # 48 an update
+
+
+@pytest.mark.parametrize("name", ["risky", "penalty", "climbing"])
+def test_the_page_says_what_a_weight_of_bad_news_does(name: str):
+    """How many of 20 seeds end within 0.05 of the best, the word `safe` in `risky`."""
+    bed, found = bed_of(name, "train", 0), []
+    for weight in (0.2, 1, 2, 10):
+        make = maker({"name": "hysteretic", "weight": weight})
+        plan = Plan(rate=0.2, budget=3200, points=1, apart=False)
+        curves = learn(bed, make, range(100, 120), plan)
+        found.append(sum(curve[-1][1] >= 0.95 for curve in curves))
+    row = f"| {name} | " + " | ".join(map(str, found)) + " |"
+    assert row in (ROOT / "docs" / "algorithms" / "hysteretic.md").read_text(), row
 
 
 @pytest.mark.parametrize(

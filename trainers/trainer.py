@@ -115,6 +115,8 @@ from trainers.running.same_run import (
     write_settings,
 )
 from trainers.running.transcripts import LogFile, write_group
+from trainers.schedules.population import Members
+from trainers.schedules.schedules import make_schedules
 from trainers.weights.model_card import training_facts
 from trainers.weights.sharding import keep_parts
 from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
@@ -236,7 +238,17 @@ class MAGRPOTrainer(GRPOTrainer):
         self.origin = origin(self.team)
         if args.frozen:
             self.team.freeze(args.frozen)
+        self.team.admit(self._resting(args))
         self.token_policy = _token_policy(self.team, args)
+
+    def _resting(self, args: MAGRPOConfig) -> Sequence[str]:
+        """The policies of a population that have no seat in the beginning."""
+        population = make_schedules(args.schedules).population
+        if population is None or population.size is None:
+            return ()
+        population.check(self.trained, self.team.policy_of)
+        others = (*self.seats, *self.partners)
+        return Members(population, self.trained, self.team.policy_of, others).resting
 
     def _make_experience(self, args: MAGRPOConfig) -> None:
         """What is played, and who plays it."""
@@ -257,6 +269,7 @@ class MAGRPOTrainer(GRPOTrainer):
         # An algorithm that branches makes more trajectories of an episode than one.
         each = -(-self.collector.budget.trajectories // args.num_generations)
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
+        seats.update(self.team.resting)  # who is drawn for a group has one seat in it
         return plan_micro_batches(
             {policy: count * self.collector.episodes_per_update for policy, count in seats.items()},
             {

@@ -224,7 +224,7 @@ class Collector:
             paid = _dealt(groups, derive_seed("shuffle", args.seed, update))
         rewards, _ = reward_array(paid, self.trained, args.credit)
         _, alive = reward_array(groups, self.trained, args.credit)
-        if self.schedules.pool is not None:
+        if self.seating.some_play_untrained:
             alive = alive & _taken(
                 self.seating.own_turns(update, groups), self.trained, alive.shape
             )

@@ -64,6 +64,12 @@ class Players:
         self.opponents: dict[str, Policy] = {}
         self.kept: dict[str, list[int]] = {}
         self._files: dict[str, Path] = {}
+        if branches and seating.members is not None:
+            raise ValueError(
+                "schedules, population, size: this algorithm samples branches, which would have to "
+                "be played by the line-up of their episode; choose one that does not, such as "
+                "algorithm: magrpo"
+            )
         if self.pool is None:
             return
         _refuse(seating.args, keeps=self.pool.keeps, branches=branches)
@@ -110,7 +116,7 @@ class Players:
 
     def _beside_others(self, update: int) -> Team:
         """The team, in whose trained seats past selves and opponents play as the pool says."""
-        if self.pool is None:
+        if self.pool is None and self.seating.members is None:
             return self.team
         own = self.line_ups(update)[self.seating.share]
         size = self.seating.args.num_generations
@@ -122,15 +128,20 @@ class Players:
         }
         self.policy.stand_ins = {k: name for k, name in seats.items() if name not in self.opponents}
         others = {k: name for k, name in seats.items() if name in self.opponents}
+        if self.seating.members is not None:
+            return self.team
         shared = _Seats(self.policy, self.opponents, others)
         return {**self.team, **dict.fromkeys(self.seating.trained, shared)}
 
     def logged(self, update: int) -> dict[str, float]:
-        """Seats, over all groups of the update, by who played there: `pool/<name>`."""
-        if self.pool is None:
+        """Seats, over all groups of the update, by who played: `pool/...`, `population/...`."""
+        if self.pool is None and self.seating.members is None:
             return {}
         line_ups = self.line_ups(update)
         played = Counter(name for line_up in line_ups for name in line_up.values())
+        if self.seating.members is not None:
+            names = (name for own in self.seating.members.named.values() for name in own)
+            return {f"population/{name}": float(played[name]) for name in names}
         present = len(line_ups) * len(self.seating.trained) - played.total()
         return {
             "pool/present": float(present),

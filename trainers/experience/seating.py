@@ -2,6 +2,7 @@
 
     policy_of                the run file's: agent -> name of its weights
     exchange, population     move these names among the trained seats
+    population with a size   draws them for each group, from more than there are seats
     pool                     seats past selves and opponents in a group, beside one that learns
 
 Everything here follows from (seed, update) and from which past selves are kept. The policies behind
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from llm_marl_envs.core.records import Episode, EpisodeGroup
+from llm_marl_envs.core.records import Episode, EpisodeGroup, Turn
 from llm_marl_envs.core.seeds import derive_seed
 from trainers.config import MAGRPOConfig
 from trainers.schedules.pool import MARK, Match, checked
+from trainers.schedules.population import Members
 from trainers.schedules.schedules import make_schedules
 
 
@@ -27,6 +30,7 @@ class Seating:
     Attributes:
         schedules: what changes from update to update.
         pool: the one of these that seats others; None: present weights play all seats.
+        members: of a population that is larger than its seats; else None.
 
     Raises:
         ValueError: a schedule that cannot be followed.
@@ -41,6 +45,12 @@ class Seating:
         self.schedules = make_schedules(args.schedules)
         self.schedules.check(env, self.trained, self.policy_of)
         self.pool = self.schedules.pool
+        population = self.schedules.population
+        self.members = (
+            None
+            if population is None or population.size is None
+            else Members(population, self.trained, self.policy_of, env.possible_agents)
+        )
 
     @property
     def share(self) -> slice:
@@ -61,6 +71,9 @@ class Seating:
             kept: policy -> the updates before which its past selves were kept, oldest first.
         """
         groups, pool = range(self.args.tasks_per_update), self.pool
+        if self.members is not None:
+            drawn = partial(self.members.line_up, update, per_update=len(groups))
+            return [drawn(place, seed=self.args.seed) for place in groups]
         if pool is None:
             return [{} for _ in groups]
         strategy, opponents = pool.make_strategy(), tuple(pool.opponents or ())
@@ -89,15 +102,26 @@ class Seating:
             opponents=opponents,
         )
 
+    @property
+    def some_play_untrained(self) -> bool:
+        """Whether trained seats are played by others than those who learn."""
+        grows = self.members is not None and self.members.population.grow is not None
+        return self.pool is not None or grows
+
     def own_turns(self, update: int, groups: Sequence[EpisodeGroup]) -> Sequence[EpisodeGroup]:
-        """The groups, without the turns of trained seats that a pool's player took."""
-        if self.pool is None:
+        """The groups, without the turns of trained seats that somebody took who does not learn."""
+        if not self.some_play_untrained:
             return groups
         seats = self.policies(update)
+        learners = None if self.members is None else self.members.learners(update)
+
+        def learns(turn: Turn) -> bool:
+            if learners is not None and turn.agent in self.trained:
+                return turn.response.policy in learners
+            return turn.response.policy == seats.get(turn.agent)
 
         def own(episode: Episode) -> Episode:
-            turns = (t for t in episode.turns if t.response.policy == seats.get(t.agent))
-            return dataclasses.replace(episode, turns=tuple(turns))
+            return dataclasses.replace(episode, turns=tuple(filter(learns, episode.turns)))
 
         return [
             dataclasses.replace(group, episodes=tuple(map(own, group.episodes))) for group in groups

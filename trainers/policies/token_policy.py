@@ -84,6 +84,7 @@ class TokenPolicy:
         for chosen in named.values() if isinstance(tool_format, Mapping) else [tool_format]:
             refuse_other("tool_format", chosen, FORMATS)
         native = {name for seat, name in team.policy_of.items() if self._native(seat)}
+        native |= {*team.resting} if native else set()  # they may come to any seat
         self._calls = {name: NativeCalls(self.chats[name]) for name in sorted(native)}
         self.timed: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.stand_ins: Mapping[tuple[int, str], str] = {}

@@ -2,7 +2,7 @@
 
     schedules:
       exchange: {every: 5}                                  # policies change seats, in turn
-      population: {every: 1}                                # the same by lot, within each role
+      population: {every: 1}                                # the same by lot (`population.py`)
       in_turn: {every: 10, order: [[helper_0], [main_0]]}   # who learns
       horizon: {every: 100, turns: [1, 2, 4]}               # how long episodes are
       difficulty: {lowest: 0.1, highest: 0.9}               # which groups count
@@ -17,7 +17,6 @@ update is one rollout, whatever `num_iterations` makes of it.
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -29,10 +28,11 @@ from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.options import EXPECTED, Options, Share
 from llm_marl_envs.core.records import EpisodeGroup
-from llm_marl_envs.core.seeds import derive_seed, epoch_order, update_seed
+from llm_marl_envs.core.seeds import epoch_order, update_seed
 from llm_marl_envs.core.specs import env_arguments
 from llm_marl_envs.wrappers.single_seat import SingleSeat
 from trainers.schedules.pool import Pool
+from trainers.schedules.population import Population
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,54 +109,6 @@ class Exchange(Options):
         own = [policy_of[agent] for agent in trained]
         first = update // self.every % len(own)
         return {**policy_of, **dict(zip(trained, own[first:] + own[:first], strict=True))}
-
-
-class Population(Options):
-    """Policies change seats by lot, among the seats of one role, every so many updates.
-
-    With speaker_0, speaker_1, listener_0 and listener_1, where each listener hears one speaker,
-    every speaker comes to talk to every listener, and no two can agree on a language of their own.
-    A role is what stands before the number. A saved team and an evaluation have the seats of the
-    beginning.
-    """
-
-    within = "schedules, population"
-    every: Every = Field(default=1, description="updates between two draws")
-
-    def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
-        """Refuse seats among which there is nothing to draw.
-
-        Raises:
-            ValueError: no two trained seats of one role, or several with one policy.
-        """
-        policies = [policy_of[agent] for agent in trained]
-        most = max(map(len, _roles(trained).values()), default=0)
-        if most < 2 or len(set(policies)) < len(policies):
-            raise ValueError(
-                f"schedules, population: the trained seats {[*trained]} play with {policies}; "
-                "expected two seats or more of one role, such as speaker_0 and speaker_1, and for "
-                "each a policy of its own (weights: adapters or separate)"
-            )
-
-    def seats(
-        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int
-    ) -> dict[str, str]:
-        """The policy of each agent in an update of the run with this seed."""
-        seated = dict(policy_of)
-        for role, seats in _roles(trained).items():
-            own = [policy_of[agent] for agent in seats]
-            drawn = derive_seed("population", seed, update // self.every, role)
-            random.Random(drawn).shuffle(own)
-            seated |= zip(seats, own, strict=True)
-        return seated
-
-
-def _roles(agents: Sequence[str]) -> dict[str, list[str]]:
-    """Role -> its agents, in seat order; a name without `_` is a role of its own."""
-    roles: dict[str, list[str]] = {}
-    for agent in agents:
-        roles.setdefault(agent.rpartition("_")[0] or agent, []).append(agent)
-    return roles
 
 
 class InTurn(Options):
@@ -329,6 +281,12 @@ class Schedules:
             )
         if self.pool is not None:
             self.pool.check(trained, policy_of)
+        larger = self.population is not None and self.population.size is not None
+        if larger and self.sequential is not None:
+            raise ValueError(
+                "schedules: with a size of the population other policies play in each group, so "
+                "there is no one order of them for sequential; expected one of the two"
+            )
 
     def seats(
         self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int

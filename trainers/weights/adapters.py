@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from llm_marl_envs.core.seeds import derive_seed
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
-from trainers.weights.team_model import SamplingBatch, TeamModel
+from trainers.weights.team_model import SamplingBatch, TeamModel, check_policy_names
 
 
 def check_adapter(peft_config: PeftConfig, config: Any, *, trust: bool = False) -> None:
@@ -75,6 +75,7 @@ class AdapterWeights(TeamModel):
         seed: int = 0,
     ) -> None:
         super().__init__(dict.fromkeys(policy_of.values(), tokenizer), policy_of)
+        self._seed = seed
         if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
             peft_config = copy.copy(peft_config)
             peft_config.task_type = TaskType.CAUSAL_LM
@@ -98,6 +99,22 @@ class AdapterWeights(TeamModel):
         self._mixes = can_mix(peft_config)
         self._names = {name: self._only(name) for name in self.policies}
         self._active = ""
+        self.activate(self.policies[0])
+
+    def admit(self, resting: Sequence[str]) -> None:
+        """As the base class: one more adapter each, made as those of the seats are."""
+        config = self.module.peft_config[self.policies[0]]
+        check_policy_names(resting)
+        for name in resting:
+            if name in self.policies:
+                raise ValueError(f"policy name {name!r}: there is one already; see policies=")
+            with torch.random.fork_rng():
+                torch.manual_seed(derive_seed("adapter", self._seed, name))
+                self.module.add_adapter(name, config)
+            self.tokenizers[name] = self.tokenizers[self.policies[0]]
+            self._names[name] = self._only(name)
+            self.resting += (name,)
+        self._active = ""  # PEFT switched to the last one
         self.activate(self.policies[0])
 
     def _only(self, policy: str) -> list[str]:

@@ -221,6 +221,7 @@ def save_team(
         "weights": team.mode,
         "agents": seats,
         "base": team.base_name(team.policies[0]),
+        **({"resting": [*team.resting]} if team.resting else {}),
         **env,
         "written_by": f"llm-marl-envs {__version__}",
     }
@@ -258,6 +259,7 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
         )
     model = load_base(base or description["base"])
     team = AdapterWeights(model, tokenizer, agents, config)
+    team.admit(description.get("resting", ()))
     for policy in team.policies:
         try:
             team.load_policy(policy, folder / policy)
@@ -289,14 +291,17 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
     seats = description.get("agents")
     if not isinstance(seats, dict) or not seats:
         raise ValueError(f"{path}: 'agents' is missing or damaged; expected seat -> policy")
+    resting = description.get("resting", [])
+    if not isinstance(resting, list):
+        raise ValueError(f"{path}: 'resting' is damaged; expected a list of policies")
     try:
-        check_policy_names(seats.values())
+        check_policy_names([*seats.values(), *resting])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if "weights" not in description:
         raise ValueError(f"{path}: 'weights' is missing")
     home = path.parent.resolve()
-    for policy in seats.values():
+    for policy in (*seats.values(), *resting):
         place = (home / policy).resolve()
         if place.parent != home:
             raise ValueError(

@@ -93,6 +93,7 @@ class TeamModel(ABC):
         tokenizers: policy -> its tokenizer.
         policy_of: agent -> policy, for the seats that this object plays.
         frozen: policies that are not trained.
+        resting: policies that have no seat; see `admit`.
         left_behind: seats that play with the weights their policy began with, while it is trained.
         past: past self -> the policy that it was; see `keep`.
         sharded: every process holds a part of the weights; see `shard`.
@@ -108,6 +109,7 @@ class TeamModel(ABC):
             raise ValueError("a team model needs at least one seat to play")
         self.tokenizers = dict(tokenizers)
         self.policy_of = dict(policy_of)
+        self.resting: tuple[str, ...] = ()
         check_policy_names(self.policies)
         for name in self.policies:  # torch keeps each policy's weights under its name
             if "." in name or hasattr(torch.nn.ModuleDict, name) or name in self.reserved:
@@ -128,8 +130,8 @@ class TeamModel(ABC):
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Names of the policies, in seat order, each once."""
-        return tuple(dict.fromkeys(self.policy_of.values()))
+        """Names of the policies, in seat order, each once; then those that rest."""
+        return tuple(dict.fromkeys((*self.policy_of.values(), *self.resting)))
 
     @property
     def trained_policies(self) -> list[str]:
@@ -247,6 +249,18 @@ class TeamModel(ABC):
         finally:
             self.module.train(training)
 
+    def admit(self, resting: Sequence[str]) -> None:
+        """Make further policies, which have no seat now and are trained where they get one.
+
+        Raises:
+            ValueError: weights that hold no more policies than seats.
+        """
+        if resting:
+            raise ValueError(
+                f"weights={self.mode!r}: {[*resting]} would be policies without a seat; expected "
+                "weights='adapters' (with `lora`), or no `size` of the population"
+            )
+
     def freeze(self, seats: Collection[str]) -> None:
         """Let these seats play with the weights they have now, untrained.
 
@@ -262,7 +276,7 @@ class TeamModel(ABC):
                 f"frozen={sorted(seats)}: expected some, not all, of the seats {[*self.policy_of]}"
             )
         moving = {policy for seat, policy in self.policy_of.items() if seat not in seats}
-        self.frozen = frozenset(self.policies) - moving
+        self.frozen = frozenset(self.policy_of.values()) - moving
         self.left_behind = frozenset(s for s in seats if self.policy_of[s] in moving)
         self.remember_start(self.policy_of[seat] for seat in self.left_behind)
         for policy in self.frozen:

@@ -39,22 +39,48 @@ class Debaters(EvidenceExperts):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """An expert's statement after `messages`: its report first, then what it concludes."""
         question, seat = self.asked(task, convention), self.shares[agent]
-        if convention == DIRECT or seat is None:
+        if convention == DIRECT:
             return answer_line(question.answer)
-        kind = KINDS[question.kind]
-        if all(message.role != "assistant" for message in messages):
-            words = kind.say(question, question.parts[seat], convention)
-            if not kind.noted:
-                return listed(words)
-            report = words[0] if len(words) == 1 else listed(words)
-            return NOTE.format(convention=convention) + report
-        heard = _reports(messages)
-        answer = answer_line(kind.hear(question, [question.parts[seat]], heard, convention))
-        if not kind.noted:
-            return answer
-        readings = (word for words in heard for word in kind.read(words, convention))
-        thought = "".join(f"{convention}: {word}\n" for word in readings)
-        return f"I read by: {convention}\n{thought}</think>\n{answer}"
+        if self.reports(seat, messages):
+            return _noted_report(question, seat, convention)
+        return _noted_answer(question, seat, convention, messages)
+
+    def reports(self, seat: int | None, messages: Sequence[Message]) -> bool:
+        """Whether an expert tells its part now, in place of an answer."""
+        return all(message.role != "assistant" for message in messages)
+
+
+class LedDebaters(Debaters):
+    """The experts of a debate with a leader: debaters report every time, the leader concludes."""
+
+    def reports(self, seat: int | None, messages: Sequence[Message]) -> bool:
+        """Who holds a part tells it, in every round."""
+        return seat is not None
+
+
+def _noted_report(question: Question, seat: int | None, convention: str) -> str:
+    """One part in a convention; a thought says which, where the report does not show it."""
+    if seat is None:
+        return ""
+    kind = KINDS[question.kind]
+    words = kind.say(question, question.parts[seat], convention)
+    if not kind.noted:
+        return listed(words)
+    report = words[0] if len(words) == 1 else listed(words)
+    return NOTE.format(convention=convention) + report
+
+
+def _noted_answer(
+    question: Question, seat: int | None, convention: str, messages: Sequence[Message]
+) -> str:
+    """What follows from the own part and all reports, with a thought on how they were read."""
+    kind, heard = KINDS[question.kind], _reports(messages)
+    answer = answer_line(_conclusion(question, seat, convention, messages))
+    if not kind.noted:
+        return answer
+    readings = (word for words in heard for word in kind.read(words, convention))
+    thought = "".join(f"{convention}: {word}\n" for word in readings)
+    return f"I read by: {convention}\n{thought}</think>\n{answer}"
 
 
 class ChainExperts(EvidenceExperts):

@@ -53,6 +53,7 @@ EPISODES += [
     (name, "Three authors", {"n_agents": 3})
     for name in ("coop_coding", "coop_writing_arxiv", "coop_writing_tldr")
 ]
+EPISODES += [("debate", "A leader decides", {"decides": "leader", "rounds": 1})]
 
 
 @pytest.mark.parametrize(("name", "heading", "kwargs"), EPISODES)

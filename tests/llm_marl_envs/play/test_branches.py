@@ -286,6 +286,7 @@ DEALING: dict[str, Any] = {
     "bets": lambda: make("matrix_game", game="risky", turns=4),
     "events": lambda: make("regime-v0"),
     "channel, in turn": lambda: make("debate-v0", rounds=2, **NOISY),
+    "channel, with a leader": lambda: make("debate-v0", decides="leader", **NOISY),
     "channel, at once": lambda: make("coop_writing_tldr-v0", turns=3, **NOISY),
 }
 

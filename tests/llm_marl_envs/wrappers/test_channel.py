@@ -39,6 +39,7 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("coop_writing_arxiv-v0", {"turns": 2}),
     ("coop_writing_tldr-v0", {"turns": 3, "protocol": "pipeline"}),
     ("debate-v0", {"rounds": 3}),
+    ("debate-v0", {"decides": "leader", "rounds": 3}),
     ("coop_coding-v0", {"pioneer_observer": True}),
     ("debate_pro_con-v0", {"judge": "seats"}),
     ("math_team-v1", {"turns": 2}),
@@ -66,6 +67,7 @@ DELAYED = (
     ("coop_writing_arxiv-v0", {"n_agents": 3, "turns": 5, "protocol": "pipeline"}),
     ("consult-v0", {"kind": "build", "turns": 2}),
     ("debate-v0", {}),
+    ("debate-v0", {"decides": "leader"}),
     ("debate_pro_con-v0", {"judge": "seats", "rounds": 1}),
     ("debate_pro_con-v0", {}),
     ("matrix_game-v1", {"talk": 1}),
@@ -458,6 +460,7 @@ def test_the_price_lands_in_the_turn_that_wrote():
     ("env_id", "kwargs"),
     [
         ("debate-v0", {"rounds": 3}),
+        ("debate-v0", {"decides": "leader", "rounds": 3}),
         ("coop_writing_tldr-v0", {"turns": 3}),
         ("matrix_game-v1", {"talk": 2}),
         ("plan_path-v1", {"turns": 2}),

@@ -23,6 +23,7 @@ LONG: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agents_net-v0", {"nodes": 4, "turns": 4}),
     ("coop_coding-v0", {"turns": 3, "feedback": "partner"}),
     ("debate-v0", {"rounds": 3}),
+    ("debate-v0", {"decides": "leader", "rounds": 3}),
     ("plan_path-v1", {"turns": 3}),
     ("solve_critique_refine-v0", {}),
 )

@@ -45,9 +45,9 @@ def test_a_name_stands_for_its_defaults():
         (
             {"name": "hysteretic", "weight": "0.1"},
             TypeError,
-            "expected a number, 0 to 1, without quotes",
+            "expected a number, 0 to 10, without quotes",
         ),
-        ({"name": "hysteretic", "weight": 2}, ValueError, "expected a number, 0 to 1"),
+        ({"name": "hysteretic", "weight": 11}, ValueError, "expected a number, 0 to 10"),
         (
             {"name": "hysteretik"},
             ValueError,

@@ -7,7 +7,7 @@ others, a game worked by hand shows it, or the gradient of the objective that is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -217,19 +217,33 @@ def all_of_the_bad_news_is_magrpo(inputs: AdvantageInputs) -> None:
     assert np.array_equal(advantages, judged(inputs, "magrpo"))
 
 
-@proves("hysteretic", Kind.FIXED_POINTS, "weight < 1")
-def hysteretic_learning_pays_for_spread() -> None:
-    for weight in (0.0, 0.2):
+def follows_its_objective(weights: Sequence[float]) -> None:
+    """(1 + w) / 2 E[R] - (w - 1) / 4 E|R - R'|, in every logit of both agents."""
+    for weight in weights:
         game = one_turn()
         returns = game.rewards.sum(axis=-1)[groups_of(game, 2)]  # (P, G, A)
         spread = np.abs(returns[:, 0] - returns[:, 1])
-        value = (1 + weight) / 2 * returns.mean(axis=1) + (1 - weight) / 4 * spread
+        value = (1 + weight) / 2 * returns.mean(axis=1) - (weight - 1) / 4 * spread
         gradient = expected(game, 2, make({"name": "hysteretic", "weight": weight}))
         for agent in (0, 1):
             assert same(gradient[agent], gradient_of(game, 2, value[:, agent])[agent])
-    even = choice([(0.0, 1.0)], [(1.0, 0.5), (-1.0, 0.5)])  # equal means
-    assert exact(even) == pytest.approx(0.0)
-    assert towards(even, 2, {"name": "hysteretic", "weight": 0.0}) < -0.05
+
+
+EVEN = choice([(0.0, 1.0)], [(1.0, 0.5), (-1.0, 0.5)])
+"""Two words with equal means."""
+
+
+@proves("hysteretic", Kind.FIXED_POINTS, "weight < 1")
+def hysteretic_learning_pays_for_spread() -> None:
+    follows_its_objective((0.0, 0.2))
+    assert exact(EVEN) == pytest.approx(0.0)
+    assert towards(EVEN, 2, {"name": "hysteretic", "weight": 0.0}) < -0.05
+
+
+@proves("hysteretic", Kind.FIXED_POINTS, "weight > 1")
+def above_one_spread_costs() -> None:
+    follows_its_objective((2.0, 10.0))
+    assert towards(EVEN, 2, {"name": "hysteretic", "weight": 2.0}) > 0.05
 
 
 @proves(
