@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rates import clopper_pearson, fisher_p
-from benchmarks.tables import Key, Tables, args_for
+from benchmarks.tables import Key, Tables, args_for, turns_of
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request, Response, plain
 from llm_marl_envs.core.seeds import derive_seed, group_starts
@@ -348,13 +348,7 @@ def update_of(
         groups = grown(groups, starts, ask, stage.play, 10**6)
     inputs = stage.returns(groups)
     advantages, weights = algorithm.advantages(inputs), algorithm.weights(inputs)
-    own = [
-        ((p, g, stage.trained.index(turn.agent), turn.index), turn)
-        for p, group in enumerate(groups)
-        for g, episode in enumerate(group.episodes)
-        for turn in episode.turns
-        if not turn.given and turn.agent in stage.trained
-    ]
+    own = turns_of(groups, stage.trained)
     episodes = [episode for group in groups for episode in group.episodes]
     return Update(
         actions=sum(not turn.given for episode in episodes for turn in episode.turns),
