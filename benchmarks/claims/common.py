@@ -185,15 +185,16 @@ def taught(
     return fresh(record, name, options.seeds, run)
 
 
-def options_of(about: str | None, name: str) -> argparse.Namespace:
+def options_of(about: str | None, name: str, folder: Path = FOLDER) -> argparse.Namespace:
     """The command line of a claim: `seeds`, `quick`, `output`."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seeds", type=int, default=20, help="fresh ones, from 100 on")
     parser.add_argument("--quick", action="store_true", help="tiny runs, to see that it works")
-    parser.add_argument("--output", type=Path, help=f"JSON file; default docs/claims/{name}.json")
+    usual = (folder / f"{name}.json").relative_to(ROOT)
+    parser.add_argument("--output", type=Path, help=f"JSON file; default {usual}")
     found = parser.parse_args()
     if found.output is None:
-        found.output = ROOT / "runs" / "claims" if found.quick else FOLDER
+        found.output = ROOT / "runs" / folder.name if found.quick else folder
         found.output = found.output / f"{name}.json"
     found.output.parent.mkdir(parents=True, exist_ok=True)
     return found
