@@ -1,4 +1,4 @@
-"""Societies of tables: who cooperates when nobody shares a reward. docs/societies.md has answers."""
+"""Societies of tables: who cooperates when nobody shares a reward; see docs/societies.md."""
 
 from benchmarks.claims.common import ROOT
 

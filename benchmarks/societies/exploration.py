@@ -1,4 +1,4 @@
-"""Does exploration break cooperation where seats share their weights? (arXiv 2601.05509)
+"""Does exploration break cooperation where seats share weights (arXiv 2601.05509)?
 
     python -m benchmarks.societies.exploration
 

@@ -5,7 +5,7 @@ than their part in the month before, and whether this month is the last one. So 
 what a team of tables is paid is exact, and so is the gradient of tables that see month and stock.
 The rules are those of `stock.py`; a test plays them beside the environment.
 
-Shapes: n seats, T months, S stocks, R rows of a table, W amounts, J = W^n joint actions, N episodes.
+Shapes: n seats, T months, S stocks, R rows of a table, W amounts, J = W^n, N episodes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Lake:
 
     @property
     def rows(self) -> int:
-        """Of a table: stocks, times others who took too much, times whether it is the last month."""
+        """Of a table: stocks, by how many others took too much, by whether it is the last month."""
         return len(self.stocks) * self.n * 2
 
     @cached_property
