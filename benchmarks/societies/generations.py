@@ -94,7 +94,7 @@ class Advised:
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """As the policy, with the note."""
-        return self.policy.act([with_note(request, self.note) for request in requests])
+        return list(self.policy.act([with_note(request, self.note) for request in requests]))
 
 
 def advised(policy: Policy) -> Player:

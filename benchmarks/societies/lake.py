@@ -287,8 +287,9 @@ def best_gain(lake: Lake, chances: Table, seat: int) -> float:
 def sharing(lake: Lake, misses: float, tables: int, rng: np.random.Generator) -> Table:
     """Logits (tables, R, W) of a society that shares, and grabs once somebody took too much.
 
-    Who sees a full stock, and nobody that took too much, takes its part of what keeps the stock;
-    all others take everything. With a chance of `misses` a seat does something else.
+    Who sees a full stock, and nobody that took too much, takes its part of what keeps the stock.
+    All others take everything, and so do all in the last month. With a chance of `misses` a seat
+    does something else.
     """
     chances = np.full((lake.rows, len(lake.amounts)), misses / (len(lake.amounts) - 1))
     full = lake.row(len(lake.stocks) - 1, 0, 0)
