@@ -19,11 +19,11 @@ from benchmarks.societies.generations import Evolution, advised, generations, se
 from benchmarks.societies.lake import Lake, best_gain, dealt_all, play, sharing, worth
 from benchmarks.societies.rule_bed import TOLD, Sizes, broken, rounds_of
 from benchmarks.societies.starts import backward, gradient
-from benchmarks.societies.tipping import cascade, expected, imitators
+from benchmarks.societies.tipping import Members, cascade, expected, imitators
 from benchmarks.societies.villages import TEXTS, chain, copier, replicator, step, village
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request
-from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.envs.games.landscape import near_uniform, softmax
 from llm_marl_envs.envs.societies.stock import Rules, dealt
 from llm_marl_envs.envs.societies.stock_responses import best_response
@@ -148,11 +148,30 @@ def test_what_breaks_a_rule() -> None:
 
 def test_expected_violation_by_hand() -> None:
     """Round 2: others break it with the binomial chance of 7 at 0.02; one seat always does."""
-    more = [0.98**7, 7 * 0.02 * 0.98**6]
-    assert expected(1) == [0.02]
-    two = 0.02 * more[0] + 2 / 8 * more[1]
-    assert expected(2)[1] == pytest.approx(two, abs=0.004)
-    assert expected(2)[1] > two
+    none, more = 0.98**7, 7 * 0.02 * 0.98**6
+    assert expected(1) == [(0.02, 0.0)]
+    two = 0.02 * none + 2 / 8 * more  # two broke it; three or more are rare
+    assert expected(2)[1][0] == pytest.approx(two, abs=0.004)
+    assert expected(2)[1][0] > two
+
+
+def test_the_chain_is_that_of_the_tables() -> None:
+    """With the draws of the bed, for 400 other seeds than the study's; the bed is left out."""
+
+    def last_violation(seed: int) -> float:
+        base, tables, count = derive_seed("tipping", seed), Members(seed), 0
+        for number in range(10):
+            start = derive_seed(derive_seed(base, number), 10 + number) % 2**31
+            names = [f"member_{seat}" for seat in range(1, 8)]
+            chances = [tables.chances(name, str(count))[1] for name in names]
+            sample = derive_seed("sample", start, 0)
+            lots = [np.random.default_rng(derive_seed(sample, name, 0)).random() for name in names]
+            count = 1 + sum(lot < chance for lot, chance in zip(lots, chances, strict=True))
+        return float(np.mean(chances))
+
+    mean, deviation = expected(10)[-1]
+    found = [last_violation(seed) for seed in range(2000, 2400)]
+    assert np.mean(found) == pytest.approx(mean, abs=4 * deviation / 20)
 
 
 # -- generations -----------------------------------------------------------------------------------

@@ -209,7 +209,7 @@ def draw_exploration(figure: Any, record: Found) -> None:
         weights, temperature = name.split(", ")
         of = sorted(fresh_of(record, name), key=lambda one: one["misses"])
         at, values = [one["misses"] for one in of], [one["lasts"] for one in of]
-        side = axes[weights == "separate"]
+        side = axes[int(weights == "separate")]
         side.plot(at, values, "o-", ms=3, lw=1, alpha=0.7, label=f"temperature {temperature}")
         side.set(title=weights, xscale="log", xlabel="a seat misses at first")
     axes[0].set_ylabel("the stock lasts")

@@ -139,21 +139,22 @@ def cascade(thresholds: Sequence[int], rounds: int) -> list[float]:
     return shares
 
 
-def expected(rounds: int) -> list[float]:
-    """Violation of frozen teams with their own history in each round, exactly.
+def expected(rounds: int) -> list[tuple[float, float]]:
+    """Violation of frozen teams with their own history in each round: mean, deviation; exact.
 
-    The noise of the first logits, 0.1, is left out.
+    The noise of the first logits, 0.1, and that of probes are left out.
     """
-    others, at, shares = SEATS - 1, np.eye(SEATS + 1)[0], []
+    others, at, found = SEATS - 1, np.eye(SEATS + 1)[0], []
     chances = np.array([begun(count) for count in range(SEATS + 1)])
     after = np.zeros((SEATS + 1, SEATS + 1))
     for count, p in enumerate(chances):
         for more in range(SEATS):
             after[count, more + 1] = comb(others, more) * p**more * (1 - p) ** (others - more)
     for _ in range(rounds):
-        shares.append(float(at @ chances))
+        mean = float(at @ chances)
+        found.append((mean, max(0.0, float(at @ chances**2) - mean**2) ** 0.5))
         at = at @ after
-    return shares
+    return found
 
 
 # -- runs ------------------------------------------------------------------------------------------
@@ -221,15 +222,18 @@ def compared(runs: Mapping[str, Sequence[Run]], rounds: int) -> dict[str, Any]:
         name: {"p": shares_differ(tipped[a], tipped[b]), "more": sum(tipped[b]) > sum(tipped[a])}
         for name, (a, b) in versus.items()
     }
-    exact = expected(rounds)
+    exact, deviation = np.array(expected(rounds)).T
     rows = np.array([one["violation"] for one in runs["frozen, own"]])
-    error = rows.std(axis=0) / max(1, len(rows) - 1) ** 0.5
-    off = np.abs(rows.mean(axis=0) - exact)
+    off = np.abs(rows.mean(axis=0) - exact)[1:]
+    errors = {"seeds": rows.std(axis=0)[1:], "exact": deviation[1:]}
     return {
         "methods": methods,
         "tests": tests,
-        "expected": [round(one, 4) for one in exact],
-        "largest_off": round(float((off / np.maximum(error, 0.005)).max()), 2),
+        "expected": exact.round(4).tolist(),
+        "largest_off": {
+            name: round(float((off / np.maximum(one, 0.02)).max()) * len(rows) ** 0.5, 2)
+            for name, one in errors.items()
+        },
     }
 
 
