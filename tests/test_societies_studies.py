@@ -160,6 +160,7 @@ def test_the_chain_is_that_of_the_tables() -> None:
 
     def last_violation(seed: int) -> float:
         base, tables, count = derive_seed("tipping", seed), Members(seed), 0
+        chances: list[float] = []
         for number in range(10):
             start = derive_seed(derive_seed(base, number), 10 + number) % 2**31
             names = [f"member_{seat}" for seat in range(1, 8)]

@@ -185,7 +185,7 @@ def compared(runs: Mapping[int, Sequence[Run]], stags: Sequence[Run], count: int
 
 def main() -> None:
     options = options_of(__doc__, "villages", FOLDER)
-    populations, count = (options.seeds, 3) if options.quick else (5 * options.seeds, COUNT)
+    populations, count = (options.seeds, 5) if options.quick else (5 * options.seeds, COUNT)
     record = begun(options, __doc__, count=count, texts=TEXTS, anew=ANEW)
     seeds = range(FIRST, FIRST + populations)
     runs = {
