@@ -27,7 +27,7 @@ One JSON file for each seed; those that are there are not made again. One proces
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,20 +37,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks.resumable import Run, options, runs_of
-from benchmarks.tables import Key, Tables, args_for, judged
+from benchmarks.tables import Key, Meanings, lessons
 from llm_marl_envs.core.environment import Outcome, TextParallelEnv
 from llm_marl_envs.core.parsing import QUOTE
-from llm_marl_envs.core.records import EpisodeGroup, Request, Response, Turn
-from llm_marl_envs.core.seeds import derive_seed, group_starts
+from llm_marl_envs.core.records import Request, Response, Turn
+from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.tasks import IndexedSource, Task
 from llm_marl_envs.envs.games.landscape import softmax
 from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure import evaluate_team
-from llm_marl_envs.play.rollout import rollout
-from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.wrappers import Memory
-from trainers.algorithms import make_algorithm
 
 CRITERION = (
     "In each of five fresh seeds, of the facts of turns 1 to 6: taught notes with taught answers "
@@ -71,7 +68,7 @@ ASKED, DEMAND = "What does the", "Write what you need"
 """How the last question begins, and the memory's for notes."""
 NOTES, ANSWER = "notes", "answer"
 SIZES = {"train": 100_000, "test": 10_000}
-UPDATES, TASKS, SIZE, RATE = 200, 8, 8, 0.1
+RATE = 0.1
 MEASURED = 1000
 """Tasks."""
 
@@ -127,11 +124,12 @@ def bed(split: str = "train", *, window: bool = True) -> Any:
 
 
 # -- the seat --------------------------------------------------------------------------------------
-class Keeper(Tables):
+class Keeper(Meanings):
     """Two tables, `NOTES` and `ANSWER`: (asked for, written of) -> logit, among facts in view."""
 
-    def __init__(self) -> None:
+    def __init__(self, learns: Sequence[str] = (NOTES, ANSWER)) -> None:
         super().__init__(ANIMALS)
+        self.learns = learns
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """A fact in view, drawn by the table's logits; "ok" where nothing is asked."""
@@ -150,21 +148,15 @@ class Keeper(Tables):
         row = self.row(table_of(seen), animal_of(OPENING, seen.messages[0].content))
         return softmax(row[[ANIMALS.index(animal_of(FACT, fact)) for fact in in_view(seen)]])
 
-    def learned(self, groups: Sequence[EpisodeGroup], weighed: np.ndarray) -> dict[Key, np.ndarray]:
-        """The ascent direction of every row."""
-        sums: dict[Key, np.ndarray] = defaultdict(lambda: np.zeros(len(ANIMALS)))
-        for group, of_group in zip(groups, weighed, strict=True):
-            for episode, (of_seat,) in zip(group.episodes, of_group, strict=True):
-                for turn in episode.turns:
-                    if not table_of(turn):
-                        continue
-                    (place,) = turn.response.completion_ids or ()
-                    slope = -self.of(turn)
-                    slope[place] += 1
-                    animals = [ANIMALS.index(animal_of(FACT, fact)) for fact in in_view(turn)]
-                    asked = animal_of(OPENING, turn.messages[0].content)
-                    np.add.at(sums[table_of(turn), asked], animals, of_seat[turn.index] * slope)
-        return dict(sums)
+    def along(self, turn: Turn) -> tuple[Key, Any, np.ndarray] | None:
+        """The animals in view, where a table that learns spoke."""
+        if table_of(turn) not in self.learns:
+            return None
+        (place,) = turn.response.completion_ids or ()
+        slope = -self.of(turn)
+        slope[place] += 1
+        animals = [ANIMALS.index(animal_of(FACT, fact)) for fact in in_view(turn)]
+        return (table_of(turn), animal_of(OPENING, turn.messages[0].content)), animals, slope
 
 
 def table_of(seen: Request | Turn) -> str:
@@ -238,21 +230,8 @@ SHOWN = {
 # -- runs ------------------------------------------------------------------------------------------
 def taught(seed: int, tables: Sequence[str]) -> Keeper:
     """A seat of whose tables some are taught, in the bed with its window."""
-    keeper, algorithm = Keeper(), make_algorithm("magrpo", args_for({}, SIZE, seed))
-    copies = VectorTextEnv([bed() for _ in range(SIZE)])
-    rng = np.random.default_rng(derive_seed("forgetting", "tasks", seed))
-    for _ in range(UPDATES):
-        groups = []
-        for task in rng.integers(SIZES["train"], size=TASKS):
-            starts = group_starts(int(task), int(rng.integers(2**31)), SIZE)
-            episodes = tuple(rollout(copies, {SEAT: keeper}, starts))
-            groups.append(
-                EpisodeGroup(task_id=episodes[0].task_id, seed=starts[0].seed, episodes=episodes)
-            )
-        inputs = judged(groups, [SEAT])
-        weighed = algorithm.advantages(inputs) * algorithm.weights(inputs)
-        slopes = keeper.learned(groups, weighed)
-        keeper.climb({key: slope for key, slope in slopes.items() if key[0] in tables}, RATE)
+    keeper = Keeper(tables)
+    deque(lessons(keeper, bed, [SEAT], RATE, derive_seed("forgetting", "tasks", seed)), maxlen=0)
     return keeper
 
 

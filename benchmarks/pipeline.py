@@ -33,16 +33,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.resumable import Run, options, runs_of
-from benchmarks.tables import Tables, args_for, judged
+from benchmarks.tables import Key, Meanings, lessons
 from llm_marl_envs import make
-from llm_marl_envs.core.records import EpisodeGroup, Request, Response
-from llm_marl_envs.core.seeds import derive_seed, group_starts
+from llm_marl_envs.core.records import Request, Response, Turn
+from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.envs.games.landscape import softmax
 from llm_marl_envs.envs.retrieval.bounds import GENERATOR, REWRITER, SEATS, SELECTOR
 from llm_marl_envs.files.pictures import require_matplotlib
-from llm_marl_envs.play.rollout import rollout
-from llm_marl_envs.play.vector import VectorTextEnv
-from trainers.algorithms import make_algorithm
 
 CRITERION = (
     "On five fresh seeds each of the nine nested contrasts (three seats against each two, each two "
@@ -68,7 +65,6 @@ ORDER = 0.4
 """Probability of each of the two orders at the beginning; the rest is shared by what is wrong."""
 NOISE = 0.3
 """Deviation of the first logits."""
-UPDATES, TASKS, SIZE = 200, 8, 8
 RATE = 0.2
 ARMS = [arm for n in (1, 2, 3) for arm in combinations(SEATS, n)]
 DOCUMENT = re.compile(r"(?:(\d+)\. |> )?(\w+) of (\w+): (.+)")
@@ -85,12 +81,11 @@ def conventional(seat: str, state: Any) -> list[Any]:
     return [(first, second, AS_SHOWN), (second, first, AS_SHOWN)]
 
 
-class Seats(Tables):
+class Seats(Meanings):
     """A table of meanings for each seat, in the environment itself."""
 
     def __init__(self, seed: int) -> None:
         super().__init__((), seed)
-        self.said: dict[tuple[str, int, str], tuple[Any, int]] = {}
 
     def table(self, seat: str) -> np.ndarray:
         """Probabilities, (states, meanings)."""
@@ -121,24 +116,13 @@ class Seats(Tables):
             answers.append(Response(text=text, completion_ids=(place,)))
         return answers
 
-    def learned(
-        self, groups: Sequence[EpisodeGroup], weighed: np.ndarray, agents: Sequence[str]
-    ) -> dict[tuple[str, str], np.ndarray]:
-        """The ascent direction of every row of the agents."""
-        sums: dict[tuple[str, str], np.ndarray] = {}
-        for group, of_group in zip(groups, weighed, strict=True):
-            for episode, of_episode in zip(group.episodes, of_group, strict=True):
-                for turn in episode.turns:
-                    if turn.agent not in agents:
-                        continue
-                    state = state_of(turn)
-                    (place,) = turn.response.completion_ids or ()
-                    slope = -softmax(self.of(turn.agent, state))
-                    slope[place] += 1
-                    key = turn.agent, str(state)
-                    weight = of_episode[agents.index(turn.agent)][turn.index]
-                    sums[key] = sums.get(key, 0.0) + weight * slope
-        return sums
+    def along(self, turn: Turn) -> tuple[Key, Any, np.ndarray]:
+        """The whole row of what the seat knew."""
+        state = state_of(turn)
+        (place,) = turn.response.completion_ids or ()
+        slope = -softmax(self.of(turn.agent, state))
+        slope[place] += 1
+        return (turn.agent, str(state)), slice(None), slope
 
     def row(self, agent: str, heard: str) -> np.ndarray:
         """The logits of a state by its name; as `Tables.climb` asks."""
@@ -246,26 +230,12 @@ def exact(seats: Seats) -> Shares:
 # -- runs ------------------------------------------------------------------------------------------
 def run(arm: Sequence[str], seed: int, rate: float = RATE) -> Run:
     """Teach the seats of an arm."""
-    seats, agents = Seats(seed), [*arm]
+    seats = Seats(seed)
     before = exact(seats)
-    copies = VectorTextEnv([make("retrieve_pipeline-v0", houses=HOUSES) for _ in range(SIZE)])
-    algorithm = make_algorithm("magrpo", args_for({}, SIZE, seed))
-    rng = np.random.default_rng(derive_seed("pipeline", "tasks", seed))
+    make_env = partial(make, "retrieve_pipeline-v0", houses=HOUSES)
     curve = [success(before)]
-    for update in range(UPDATES):
-        groups = []
-        for task in rng.integers(len(copies.envs[0].unwrapped.source), size=TASKS):
-            starts = group_starts(int(task), int(rng.integers(2**31)), SIZE)
-            episodes = rollout(copies, dict.fromkeys(SEATS, seats), starts)
-            groups.append(
-                EpisodeGroup(
-                    task_id=episodes[0].task_id, seed=starts[0].seed, episodes=tuple(episodes)
-                )
-            )
-        inputs = judged(groups, agents)
-        weighed = algorithm.advantages(inputs) * algorithm.weights(inputs)
-        seats.climb(seats.learned(groups, weighed, agents), rate)
-        if (update + 1) % 20 == 0:
+    for update in lessons(seats, make_env, arm, rate, derive_seed("pipeline", "tasks", seed)):
+        if update % 20 == 0:
             curve.append(success(exact(seats)))
     best = ceiling(before, arm)
     return {

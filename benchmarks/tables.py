@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -27,17 +27,18 @@ from llm_marl_envs.core.records import (
     StopReason,
     Turn,
 )
-from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.seeds import derive_seed, group_starts
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.games.instances import WORDS, instances
 from llm_marl_envs.envs.games.landscape import NOISE, softmax
 from llm_marl_envs.envs.games.matrix_rules import GAMES, MatrixGame, paid
 from llm_marl_envs.envs.games.right_words import right_tasks, score
-from trainers.algorithms import AdvantageInputs, Algorithm
-from trainers.batch.packing import reward_array
-from trainers.batch.returns import discounted_returns
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from trainers.algorithms import Algorithm, make_algorithm
 from trainers.running.costs import Costs, update_costs
+from trainers.studies.credit_audit import group_of, judged
 
 Key = tuple[str, str]
 """A seat, and the message it heard last."""
@@ -95,18 +96,12 @@ class Tables:
         `weighed` is advantage times weight, (P, G, A, K).
         """
         sums: dict[Key, list[float]] = {}
-        places = {agent: place for place, agent in enumerate(agents)}
-        for group, of_group in zip(groups, weighed.tolist(), strict=True):
-            for episode, of_episode in zip(group.episodes, of_group, strict=False):
-                for turn in episode.turns:
-                    if turn.given or turn.agent not in places:
-                        continue
-                    weight = of_episode[places[turn.agent]][turn.index]
-                    if not weight:
-                        continue
-                    key = turn.agent, turn.messages[-1].content
-                    row = sums.setdefault(key, [0.0] * len(self.words))
-                    row[self.numbers[turn.action]] += weight
+        for (p, g, a, k), turn in turns_of(groups, agents):
+            weight = float(weighed[p, g, a, k])
+            if weight:
+                key = turn.agent, turn.messages[-1].content
+                row = sums.setdefault(key, [0.0] * len(self.words))
+                row[self.numbers[turn.action]] += weight
         return {key: np.array(row) - sum(row) * self.chances(*key) for key, row in sums.items()}
 
     def climb(self, slopes: Mapping[Key, np.ndarray], rate: float) -> None:
@@ -120,6 +115,42 @@ class Tables:
             self._moments[key] = [first, second]
             size = np.sqrt(second / (1 - BETAS[1] ** self.updates)) + EPSILON
             self.logits[key] = self.row(*key) + rate / (1 - BETAS[0] ** self.updates) * first / size
+
+
+class Meanings(Tables):
+    """Tables of seats that mean something and say it in an environment's own texts.
+
+    A subclass acts, makes rows, and says in `along` what a turn moves.
+    """
+
+    def along(self, turn: Turn) -> tuple[Key, Any, np.ndarray] | None:
+        """A row, places in it, and the slope of the turn's log-prob there; None: no table spoke."""
+        raise NotImplementedError
+
+    def slopes(
+        self, groups: Sequence[EpisodeGroup], weighed: np.ndarray, agents: Sequence[str]
+    ) -> dict[Key, np.ndarray]:
+        """As in `Tables`."""
+        sums: dict[Key, np.ndarray] = {}
+        for at, turn in turns_of(groups, agents):
+            moved = self.along(turn)
+            if moved is not None:
+                key, places, slope = moved
+                row = sums.setdefault(key, np.zeros_like(self.row(*key)))
+                np.add.at(row, places, weighed[at] * slope)
+        return sums
+
+
+def turns_of(
+    groups: Sequence[EpisodeGroup], agents: Sequence[str]
+) -> Iterator[tuple[tuple[int, int, int, int], Turn]]:
+    """Every turn for which one of these seats was asked, and its place in (P, G, A, K)."""
+    places = {agent: place for place, agent in enumerate(agents)}
+    for p, group in enumerate(groups):
+        for g, episode in enumerate(group.episodes):
+            for turn in episode.turns:
+                if not turn.given and turn.agent in places:
+                    yield (p, g, places[turn.agent], turn.index), turn
 
 
 # -- beds ------------------------------------------------------------------------------------------
@@ -292,13 +323,13 @@ class Play:
         """The G episodes of an update, and the branches that the algorithm asks for."""
         talk = _Talk(self, team, rng)
         episodes = [self._episode(talk) for _ in range(algorithm.args.num_generations)]
-        group = _group(episodes)
+        group = group_of(episodes, "episode")
         while algorithm.branching:
             asked = algorithm.branches(group, self.bed.trained)
             if not asked:
                 break
             more = [self._episode(talk, group.episodes[one.parent], one) for one in asked]
-            group = _group([*group.episodes, *more])
+            group = group_of([*group.episodes, *more], "episode")
         return group
 
     def _episode(
@@ -377,10 +408,6 @@ class Play:
         )
 
 
-def _group(episodes: Sequence[Episode]) -> EpisodeGroup:
-    return EpisodeGroup(task_id="bed", seed=0, episodes=tuple(episodes), chance="episode")
-
-
 class _Talk:
     """What a team says while its tables are as they are."""
 
@@ -399,19 +426,12 @@ class _Talk:
         return words[bisect.bisect(self._sums[key], self.rng.random())]
 
 
-def judged(
-    groups: Sequence[EpisodeGroup], agents: Sequence[str], credit: str = "team"
-) -> AdvantageInputs:
-    """What an algorithm is given, undiscounted."""
-    rewards, alive = reward_array(groups, agents, credit)
-    return AdvantageInputs(
-        returns=discounted_returns(rewards, alive, 1.0),
-        rewards=rewards,
-        alive=alive,
-        agents=tuple(agents),
-        policies={agent: agent for agent in agents},
-        groups=tuple(groups),
-    )
+def judgement(
+    algorithm: Algorithm, groups: Sequence[EpisodeGroup], agents: Sequence[str]
+) -> np.ndarray:
+    """Advantage times weight, (P, G, A, K); whose rewards count is `algorithm.args.credit`."""
+    inputs = judged(groups, agents, algorithm.args.credit)
+    return algorithm.advantages(inputs) * algorithm.weights(inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,8 +476,7 @@ def learn(
         ]
         parts = [[i] for i in range(len(seeds))] if plan.apart else [[*range(len(seeds))]]
         for part, algorithm in zip(parts, algorithms, strict=True):
-            inputs = judged([groups[i] for i in part], bed.trained, algorithm.args.credit)
-            weighed = algorithm.advantages(inputs) * algorithm.weights(inputs)
+            weighed = judgement(algorithm, [groups[i] for i in part], bed.trained)
             for i, of_group in zip(part, weighed, strict=True):
                 slopes = teams[i].slopes([groups[i]], of_group[None], bed.trained)
                 teams[i].climb(slopes, plan.rate)
@@ -475,3 +494,24 @@ def args_for(options: Mapping[str, Any], size: int, seed: int) -> Any:
     usual = {"baseline": "leave_one_out", "scale_rewards": "none", "credit": "team"}
     usual |= {"chance": "episode", "returns": "discounted", "discount": 1.0}
     return SimpleNamespace(**{**usual, **options, "num_generations": size, "seed": seed})
+
+
+# -- in environments -------------------------------------------------------------------------------
+UPDATES, TASKS, SIZE = 200, 8, 8
+"""Of `lessons`: updates, groups of each, episodes of a group."""
+
+
+def lessons(
+    team: Tables, make_env: Callable[[], Any], agents: Sequence[str], rate: float, seed: int
+) -> Iterator[int]:
+    """Teach some seats of a team that plays all, by `magrpo`; the number of each update made."""
+    copies = VectorTextEnv([make_env() for _ in range(SIZE)])
+    seats, tasks = copies.envs[0].possible_agents, len(copies.envs[0].unwrapped.source)
+    algorithm, rng = make_algorithm("magrpo", args_for({}, SIZE, 0)), np.random.default_rng(seed)
+    for update in range(UPDATES):
+        groups = []
+        for task in rng.integers(tasks, size=TASKS):
+            starts = group_starts(int(task), int(rng.integers(2**31)), SIZE)
+            groups.append(group_of(rollout(copies, dict.fromkeys(seats, team), starts)))
+        team.climb(team.slopes(groups, judgement(algorithm, groups, agents), agents), rate)
+        yield update + 1

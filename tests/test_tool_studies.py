@@ -12,6 +12,7 @@ from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
+from trainers.studies.credit_audit import group_of
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -88,10 +89,9 @@ def test_the_slope_of_a_fact_in_view(forgetting: Any) -> None:
     env = forgetting.bed()
     (episode,) = rollout(VectorTextEnv([env]), {forgetting.SEAT: keeper}, [Start(task=3, seed=1)])
     turn = next(t for t in episode.turns if forgetting.table_of(t) == forgetting.NOTES)
-    group = forgetting.EpisodeGroup(task_id=episode.task_id, seed=episode.seed, episodes=(episode,))
     weighed = np.zeros((1, 1, 1, len(episode.turns)))
     weighed[0, 0, 0, turn.index] = 2.0
-    slopes = keeper.learned([group], weighed)
+    slopes = keeper.slopes([group_of([episode])], weighed, [forgetting.SEAT])
     asked = forgetting.animal_of(forgetting.OPENING, turn.messages[0].content)
     key = forgetting.NOTES, asked
     place = (turn.response.completion_ids or (-1,))[0]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rates import clopper_pearson, fisher_p
-from benchmarks.tables import Key, Tables, args_for
+from benchmarks.tables import Key, Tables, args_for, turns_of
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request, Response, plain
 from llm_marl_envs.core.seeds import derive_seed, group_starts
@@ -185,15 +185,16 @@ def taught(
     return fresh(record, name, options.seeds, run)
 
 
-def options_of(about: str | None, name: str) -> argparse.Namespace:
+def options_of(about: str | None, name: str, folder: Path = FOLDER) -> argparse.Namespace:
     """The command line of a claim: `seeds`, `quick`, `output`."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seeds", type=int, default=20, help="fresh ones, from 100 on")
     parser.add_argument("--quick", action="store_true", help="tiny runs, to see that it works")
-    parser.add_argument("--output", type=Path, help=f"JSON file; default docs/claims/{name}.json")
+    usual = (folder / f"{name}.json").relative_to(ROOT)
+    parser.add_argument("--output", type=Path, help=f"JSON file; default {usual}")
     found = parser.parse_args()
     if found.output is None:
-        found.output = ROOT / "runs" / "claims" if found.quick else FOLDER
+        found.output = ROOT / "runs" / folder.name if found.quick else folder
         found.output = found.output / f"{name}.json"
     found.output.parent.mkdir(parents=True, exist_ok=True)
     return found
@@ -348,13 +349,7 @@ def update_of(
         groups = grown(groups, starts, ask, stage.play, 10**6)
     inputs = stage.returns(groups)
     advantages, weights = algorithm.advantages(inputs), algorithm.weights(inputs)
-    own = [
-        ((p, g, stage.trained.index(turn.agent), turn.index), turn)
-        for p, group in enumerate(groups)
-        for g, episode in enumerate(group.episodes)
-        for turn in episode.turns
-        if not turn.given and turn.agent in stage.trained
-    ]
+    own = turns_of(groups, stage.trained)
     episodes = [episode for group in groups for episode in group.episodes]
     return Update(
         actions=sum(not turn.given for episode in episodes for turn in episode.turns),

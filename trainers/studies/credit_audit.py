@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.core.environment import task_source
-from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Turn
+from llm_marl_envs.core.records import Branch, Chance, Episode, EpisodeGroup, Turn
 from llm_marl_envs.core.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
 from llm_marl_envs.measure.numbers.credit import Judged
 from llm_marl_envs.play.replay import check_replays
@@ -211,23 +211,32 @@ class Stage:
 
     def returns(self, groups: Sequence[EpisodeGroup]) -> AdvantageInputs:
         """What algorithms judge, undiscounted."""
-        rewards, alive = reward_array(groups, self.trained, self.plan.credit)
-        return AdvantageInputs(
-            returns=discounted_returns(rewards, alive, 1.0),
-            rewards=rewards,
-            alive=alive,
-            agents=self.trained,
-            policies={agent: agent for agent in self.trained},
-            groups=tuple(groups),
-        )
+        return judged(groups, self.trained, self.plan.credit)
 
     def group(self, episodes: Sequence[Episode]) -> EpisodeGroup:
         """A group of one task."""
-        first = episodes[0]
-        kept = tuple(episodes)
-        return EpisodeGroup(
-            task_id=first.task_id, seed=first.seed, episodes=kept, chance=self.chance
-        )
+        return group_of(episodes, self.chance)
+
+
+def group_of(episodes: Sequence[Episode], chance: Chance = "group") -> EpisodeGroup:
+    """The episodes of one task."""
+    first, kept = episodes[0], tuple(episodes)
+    return EpisodeGroup(task_id=first.task_id, seed=first.seed, episodes=kept, chance=chance)
+
+
+def judged(
+    groups: Sequence[EpisodeGroup], agents: Sequence[str], credit: str = "team"
+) -> AdvantageInputs:
+    """What an algorithm is given, undiscounted."""
+    rewards, alive = reward_array(groups, agents, credit)
+    return AdvantageInputs(
+        returns=discounted_returns(rewards, alive, 1.0),
+        rewards=rewards,
+        alive=alive,
+        agents=tuple(agents),
+        policies={agent: agent for agent in agents},
+        groups=tuple(groups),
+    )
 
 
 def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:

@@ -45,11 +45,14 @@ def tipping(episode: Episode) -> float | None:
 
     None where the last round is none of these: then it is censored.
     """
+    return tipping_of([sum(row) / len(row) for row in rounds_of(episode)])
+
+
+def tipping_of(shares: Sequence[float]) -> float | None:
+    """`tipping` of the share of each round."""
     first = None
-    rows = rounds_of(episode)
-    for number in range(len(rows), 0, -1):
-        row = rows[number - 1]
-        if sum(row) < TIPPED * len(row):
+    for number in range(len(shares), 0, -1):
+        if shares[number - 1] < TIPPED:
             break
         first = float(number)
     return first
