@@ -361,8 +361,8 @@ class PublicGoodsEnv(SocietyEnv):
         taken = dict(zip(seats, fined(self._earned, fines), strict=True))
         paid = {
             agent: {
-                "spent": -self._part(Fraction(sums.spent)),
-                "fined": -self._part(sums.lost),
+                "spent": self._part(Fraction(-sums.spent)),
+                "fined": self._part(-sums.lost),
             }
             for agent, sums in taken.items()
         }
