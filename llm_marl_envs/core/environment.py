@@ -16,12 +16,10 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
-from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
 from llm_marl_envs.core.outcome import BESIDE, Aside, Bounds, Habit, Line, Outcome
@@ -669,29 +667,6 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         self._deads_step_first()
 
 
-def info_of(info: str | None, generated: bool) -> str:
-    """The argument `info` where generated tasks alone can be divided; None: divided if they can be.
-
-    Raises:
-        ValueError: "split" for rows.
-    """
-    if info == "split" and not generated:
-        raise ValueError(
-            "info='split' needs generated tasks, whose facts can be divided over the seats; "
-            "use info='full' for rows"
-        )
-    return info or ("split" if generated else "full")
-
-
-def gains(scores: Sequence[float]) -> list[float]:
-    """What each turn adds to the score: s_0, s_1 - s_0, ...; they sum to the last score.
-
-    Paying the gain makes stalling worthless: pay per turn of the *score* would give more for
-    "fail, then solve" than for solving at once.
-    """
-    return [score - before for score, before in zip(scores, [0.0, *scores], strict=False)]
-
-
 def task_source(env: Any) -> TaskSource | None:
     """The tasks of an environment of this library, None for a stranger's, whatever its `source`."""
     inner = getattr(env, "unwrapped", env)
@@ -712,18 +687,3 @@ def task_ids(env: Any, n: int) -> list[str]:
     if not 1 <= n <= len(source):
         raise ValueError(f"n={n} tasks: expected 1 to {len(source)}")
     return [source[index].id for index in range(n)]
-
-
-def parallel_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
-    """An environment under PettingZoo's name for the number of turns."""
-    return env_class(turns=max_cycles, **kwargs)
-
-
-def aec_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
-    """As `parallel_form`, in AEC form."""
-    return parallel_to_aec(parallel_form(env_class, max_cycles, **kwargs))
-
-
-def module_forms(env_class: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`parallel_env` and `env`, as PettingZoo's modules have them."""
-    return partial(parallel_form, env_class), partial(aec_form, env_class)

@@ -1,11 +1,13 @@
-"""PettingZoo's two forms, of any library's environment: who is to act, and what it is shown."""
+"""PettingZoo's two forms: who acts in any library's environment, and what its modules offer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
+from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.core.spaces import Message
 
@@ -33,3 +35,18 @@ def acting(env: Any) -> list[str]:
 def messages_of(observation: str) -> tuple[Message, ...]:
     """What an observation shows; a bare text is one message."""
     return getattr(observation, "messages", None) or (Message("user", str(observation)),)
+
+
+def parallel_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
+    """An environment under PettingZoo's name for the number of turns."""
+    return env_class(turns=max_cycles, **kwargs)
+
+
+def aec_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
+    """As `parallel_form`, in AEC form."""
+    return parallel_to_aec(parallel_form(env_class, max_cycles, **kwargs))
+
+
+def module_forms(env_class: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`parallel_env` and `env`, as PettingZoo's modules have them."""
+    return partial(parallel_form, env_class), partial(aec_form, env_class)

@@ -288,3 +288,17 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def info_of(info: str | None, generated: bool) -> str:
+    """The argument `info` where generated tasks alone can be divided; None: divided if they can be.
+
+    Raises:
+        ValueError: "split" for rows.
+    """
+    if info == "split" and not generated:
+        raise ValueError(
+            "info='split' needs generated tasks, whose facts can be divided over the seats; "
+            "use info='full' for rows"
+        )
+    return info or ("split" if generated else "full")

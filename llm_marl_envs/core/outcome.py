@@ -96,3 +96,12 @@ class Habit(Protocol):
     def redraw(self, seed: int) -> None:
         """Draw what chance does later from another seed."""
         ...
+
+
+def gains(scores: Sequence[float]) -> list[float]:
+    """What each turn adds to the score: s_0, s_1 - s_0, ...; they sum to the last score.
+
+    Paying the gain makes stalling worthless: pay per turn of the *score* would give more for
+    "fail, then solve" than for solving at once.
+    """
+    return [score - before for score, before in zip(scores, [0.0, *scores], strict=False)]

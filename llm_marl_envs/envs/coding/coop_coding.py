@@ -142,16 +142,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    described,
-    gains,
-    info_of,
-    module_forms,
-)
-from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions, tasks_field
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described
+from llm_marl_envs.core.forms import module_forms
+from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions, info_of, tasks_field
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.coding import attempt, functions, rewards
 from llm_marl_envs.envs.coding.ablation import Contribution

@@ -84,15 +84,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    described,
-    gains,
-    module_forms,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described
+from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import Positive, TaskOptions, tasks_field
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.games.instances import WORDS
 from llm_marl_envs.envs.games.right_words import (

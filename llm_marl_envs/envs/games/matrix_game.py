@@ -119,7 +119,8 @@ from pydantic import Field
 
 from llm_marl_envs.core.actions import read_action
 from llm_marl_envs.core.checks import refuse_other
-from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described
+from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import EXPECTED, TaskOptions, tasks_field
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.spaces import Message

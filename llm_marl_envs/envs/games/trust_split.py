@@ -119,7 +119,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described
+from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import INFO, Info, Share, TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
 from llm_marl_envs.core.tasks import Task

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Outcome, TextAECEnv, gains, info_of
-from llm_marl_envs.core.options import INFO, Info, TaskOptions
+from llm_marl_envs.core.environment import Outcome, TextAECEnv
+from llm_marl_envs.core.options import INFO, Info, TaskOptions, info_of
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.core.texts import quoted

@@ -118,8 +118,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described
 from llm_marl_envs.core.options import EXPECTED, INFO, PARTS, Info, TaskOptions, tasks_field
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.grids.experts import MazeExperts

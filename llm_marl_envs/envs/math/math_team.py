@@ -130,8 +130,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.checks import check_whole
-from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains, info_of
-from llm_marl_envs.core.options import INFO, Info, TaskOptions, tasks_field
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described
+from llm_marl_envs.core.options import INFO, Info, TaskOptions, info_of, tasks_field
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.tasks import Task, Tasks, TaskSource, open_tasks, read_once
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.math.answers import (

@@ -150,7 +150,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.answers import read_answer
-from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described
+from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.networks.experts import NodeExperts

@@ -130,8 +130,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.answers import read_answer
-from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, info_of
-from llm_marl_envs.core.options import INFO, Info, TaskOptions, tasks_field
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described
+from llm_marl_envs.core.options import INFO, Info, TaskOptions, info_of, tasks_field
 from llm_marl_envs.core.parsing import QUOTE
 from llm_marl_envs.core.tasks import Task, Tasks, TaskSource, open_tasks, read_once
 from llm_marl_envs.envs.retrieval.bounds import (

@@ -131,7 +131,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Bounds, Outcome, described, module_forms
+from llm_marl_envs.core.environment import Bounds, Outcome, described
+from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.societies.amounts import amount_of

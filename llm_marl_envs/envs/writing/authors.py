@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, gains, info_of
-from llm_marl_envs.core.options import INFO, Info, TaskOptions
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv
+from llm_marl_envs.core.options import INFO, Info, TaskOptions, info_of
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.writing import divisions, factual, paper
 from llm_marl_envs.envs.writing.documents import Document, Kind, document_of

@@ -130,7 +130,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from llm_marl_envs.core.environment import described, module_forms
+from llm_marl_envs.core.environment import described
+from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import tasks_field
 from llm_marl_envs.envs.writing.authors import CoopWritingEnv, WritingOptions
 from llm_marl_envs.envs.writing.documents import Document, line

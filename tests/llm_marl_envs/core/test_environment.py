@@ -14,7 +14,7 @@ from pettingzoo.test import (
 )
 from support.toys import Relay, WordPair
 
-from llm_marl_envs.core.environment import gains
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.tasks import Task
 
 

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from llm_marl_envs.core.environment import gains
 from llm_marl_envs.core.experts import experts_of
+from llm_marl_envs.core.outcome import gains
 from llm_marl_envs.core.spaces import Observation
 from llm_marl_envs.envs.coding import feedback as words
 from llm_marl_envs.envs.coding import rewards
