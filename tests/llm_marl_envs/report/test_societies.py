@@ -7,16 +7,25 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.reports import HOSTILE, Reader, episode, lines, turn
 from support.societies import always, plans, played
 
 from llm_marl_envs import make
-from llm_marl_envs.core.records import Episode, StopReason, episode_to_dict, write_jsonl
+from llm_marl_envs.core.records import (
+    Episode,
+    EpisodeGroup,
+    StopReason,
+    episode_to_dict,
+    write_jsonl,
+)
 from llm_marl_envs.core.rendering import visible
+from llm_marl_envs.measure.numbers.values import measure
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.societies import RoundView, societies
 from llm_marl_envs.report.sources import read_results
+from trainers.running.metrics import group_metrics
 
 PART = "A society over time"
 
@@ -201,3 +210,26 @@ def test_curves_over_updates(tmp_path: Path):
     part = page[page.index(f"<h2>{PART}") :]
     keys = re.findall(r'class="key s\d"></span> (\w+)<', part)
     assert keys == ["survival", "efficiency", "gini", "over_use"]
+
+
+def test_a_training_logs_them_of_societies_alone():
+    env = make("commons-v0")
+    team = {seat: always("40") for seat in env.possible_agents}
+    one = played(env, team)
+    group = EpisodeGroup(task_id=one.task_id, seed=one.seed, episodes=(one, one))
+    logged = group_metrics([group], np.zeros((1, 2, 5, 24)))
+    found = {name: logged[name] for name in ("survival", "efficiency", "gini", "over_use")}
+    # All is gone after a month of twelve: 20 each where each could have had 130.
+    assert found == pytest.approx(
+        {"survival": 1 / 12, "efficiency": 20 / 130, "gini": 0, "over_use": 1}
+    )
+    other = episode("a", 1)
+    group = EpisodeGroup(task_id="a", seed=0, episodes=(other, other))
+    assert not {*found} & {*group_metrics([group], np.zeros((1, 2, 2, 1)))}
+
+
+def test_facts_that_are_no_numbers_are_not_measured():
+    odd = {"optimum": "best", "survival": None, "over_use": True}
+    one = society(left=[("a", odd)], right=[("b", odd)])
+    values = measure([one], ["survival", "efficiency", "over_use"])
+    assert values == {"survival": [None], "efficiency": [None], "over_use": [1.0]}
