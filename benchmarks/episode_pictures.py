@@ -2,7 +2,7 @@
 
     python benchmarks/episode_pictures.py
 
-Each is an episode of its page, played to its end.
+Each is an episode of its page, played to its end; those of societies are longer there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,18 @@ from typing import Any
 
 from llm_marl_envs import make
 
+
+def month(word: str, *, last: str) -> tuple[str, ...]:
+    """Texts of five seats that all say and name ten, but for the last one's amount."""
+    return (*[word] * 5, *["10"] * 4, last)
+
+
+def round_of(*gifts: str, fines: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts of four seats that promise everything, give, and punish."""
+    return (*["I give 10."] * 4, *gifts, *fines)
+
+
+QUIET = ("nobody",) * 4
 FOLDER = Path(__file__).parents[1] / "docs" / "environments"
 EPISODES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "agents_net": ({"turns": 1}, ("Answer: 3", "Answer: 1", "Answer: 2", "Answer: 2")),
@@ -25,7 +37,36 @@ EPISODES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "Answer: D D R R R D R",
         ),
     ),
+    "commons": (
+        {},
+        tuple(
+            text
+            for last in ("10", "10", "12", "12", "24", "Action: 60")
+            for text in month("I catch 10.", last=last)
+        ),
+    ),
+    "donor": (
+        {},
+        (
+            *("10",) * 6,
+            *("20", "20", "20", "10", "20", "20"),
+            *("40", "40", "40", "10", "Action: 0", "40"),
+            *("80", "80", "80", "20", "Action: 0", "40"),
+            *("160", "0", "160", "20", "Action: 0", "40"),
+            *("0", "0", "320", "20", "Action: 0", "0"),
+        ),
+    ),
     "plan_path": ({}, ("The map: .#... ..... ..#.# #.#.# .....", "Answer: U U U R U")),
+    "public_goods": (
+        {"turns": 15, "punish": True},
+        (
+            *round_of("10", "10", "10", "10", fines=QUIET),
+            *round_of("10", "10", "10", "Action: 0", fines=QUIET),
+            *round_of("10", "10", "10", "Action: 0", fines=("citizen_3 3", *QUIET[1:])),
+            *round_of("10", "10", "10", "4", fines=("citizen_3 3", *QUIET[1:])),
+            *round_of("10", "10", "10", "10", fines=QUIET),
+        ),
+    ),
     "referential": ({}, ("mo ku ba", "flat blue cross")),
     "sokoban": (
         {},

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.full  # `make test-all` runs it
 NAMES = (
     "agents_net",
     "collab_maze",
+    "commons",
+    "donor",
     "plan_path",
+    "public_goods",
     "referential",
     "sokoban",
     "sudoku",

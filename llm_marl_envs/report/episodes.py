@@ -159,7 +159,7 @@ def side_by_side(before: Transcript, after: Transcript, most: int) -> Listing:
             _column(before.label, old, trails[0], scale),
             _column(after.label, new, trails[1], scale),
         )
-        heading = f"{_outcome(old)} → {_outcome(new)}"
+        heading = f"{outcome(old)} → {outcome(new)}"
         cards.append(_card(old, heading, columns, "pair", opened=place == 0))
     return Listing(
         f"{len(chosen)} of {len(matches)} pairs: the largest gains first (up to half), then the "
@@ -174,7 +174,7 @@ def listed(transcript: Transcript, most: int) -> Listing:
     trails = [_of(transcript, place) for place in range(len(episodes))]
     scale = _scale(episodes, trails)
     cards = [
-        _card(e, _outcome(e), (_column("", e, trails[i], scale),), opened=i == 0)
+        _card(e, outcome(e), (_column("", e, trails[i], scale),), opened=i == 0)
         for i, e in enumerate(episodes)
     ]
     note = f"The first {len(episodes)} of {len(transcript.episodes)} episodes."
@@ -199,7 +199,7 @@ def _group(transcript: Transcript) -> Card:
     trails = [_of(transcript, place) for place in range(len(episodes))]
     scale = _scale(episodes, trails)
     columns = tuple(
-        _column(f"episode {place + 1}: {_outcome(episode)}", episode, trails[place], scale)
+        _column(f"episode {place + 1}: {outcome(episode)}", episode, trails[place], scale)
         for place, episode in enumerate(episodes)
     )
     returns = ", ".join("failed" if e.failed else number(e.team_return) for e in episodes)
@@ -213,7 +213,8 @@ def _of(transcript: Transcript, episode: int) -> dict[int, Trail]:
     return {t: transcript.trails[episode, t] for t in turns if (episode, t) in transcript.trails}
 
 
-def _outcome(episode: Episode) -> str:
+def outcome(episode: Episode) -> str:
+    """What became of an episode: solved or not, and its team return."""
     if episode.failed:
         return "failed: the environment raised"
     solved = {True: "solved", False: "not solved", None: "played"}[episode.success]
@@ -238,10 +239,10 @@ def _card(
 
 
 def _cut(messages: Sequence[Message]) -> tuple[Message, ...]:
-    return tuple(Message(m.role, _shown(m.content)) for m in messages)
+    return tuple(Message(m.role, shortened(m.content)) for m in messages)
 
 
-def _shown(text: str) -> str:
+def shortened(text: str) -> str:
     """`text`, or its first `LONGEST_TEXT` characters and how many are left."""
     left = len(text) - LONGEST_TEXT
     return text if left <= 0 else f"{text[:LONGEST_TEXT]}\n[{left} more characters]"
@@ -257,7 +258,7 @@ def _column(title: str, episode: Episode, trails: Mapping[int, Trail], scale: Sc
     idle = tuple(
         (agent, number(pay.reward), _terms(pay.reward_terms)) for agent, pay in episode.idle.items()
     )
-    failure = None if episode.failure is None else _shown(episode.failure)
+    failure = None if episode.failure is None else shortened(episode.failure)
     return Column(title, tuple(views), idle, failure)
 
 
@@ -296,7 +297,7 @@ def _view(turn: Turn, heard: tuple[Message, ...], trail: Trail | None, scale: Sc
         reward=number(turn.reward),
         shade=shade(turn.reward, scale[1]),
         marks=tuple(marks),
-        action=_shown(turn.action),
+        action=shortened(turn.action),
         tokens=None if trail is None else _tokens(trail, scale[0]),
     )
 

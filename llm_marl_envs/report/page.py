@@ -1,8 +1,9 @@
 """One self-contained HTML file of a folder of results: what `llm-marl report` does.
 
 Owns the order of the parts and the templates that show them. Every value a template shows is text,
-whatever it holds: `TEMPLATES` escapes it. The one markup that does not come from them is the shapes
-of pictures, which hold numbers and names of metrics alone. The page has no script, asks the network
+whatever it holds: `TEMPLATES` escapes it. The one markup that does not come from them is pictures:
+shapes with numbers and names of metrics alone, and drawings of societies, which escape the names of
+seats themselves (`core/society_drawing.py`). The page has no script, asks the network
 for nothing (its policy forbids both), and is the same bytes for the same files.
 """
 
@@ -21,6 +22,7 @@ from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.report import episodes, sections
 from llm_marl_envs.report.credit import credit
 from llm_marl_envs.report.pairings import pairings
+from llm_marl_envs.report.societies import societies
 from llm_marl_envs.report.sources import Results, Transcript, read_results
 
 EPISODES = 12
@@ -146,6 +148,9 @@ def _parts(results: Results, most: int) -> Iterator[Part]:
         yield Part("Learning", "charts", charts)
     if charts := sections.term_curves(runs):
         yield Part("Reward terms over time", "charts", charts)
+    charts = sections.society_curves(runs)
+    if (content := societies(results, charts, episodes=most > 0)) is not None:
+        yield Part("A society over time", "societies", content)
     if charts := sections.histograms(scores):
         yield Part("Distributions", "charts", charts)
     if results.cross_play is not None:

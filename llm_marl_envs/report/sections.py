@@ -30,8 +30,8 @@ from llm_marl_envs.report.tables import Cell, Table, capital, estimated, table
 DISTRIBUTIONS = ("mean_return", "completion_tokens", "chars", "turns_per_agent")
 """What is drawn as a histogram; what is alike in all episodes is not, but for the return."""
 KEY_FIGURES = ("success", "mean_return")
-TERMS = "Reward terms"
-"""The chart that has a part of its own."""
+TERMS, SOCIETY = "Reward terms", "Society"
+"""Charts that have a part of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +145,11 @@ def diagnoses(runs: Sequence[Run]) -> list[tuple[str, Finding]]:
 
 
 def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Chart]:
-    """The charts of the table of metrics that the runs logged something for, but for the terms."""
+    """The charts of the table of metrics of which something was logged, but for those apart."""
     return [
         chart
         for name, metrics in charts().items()
-        if name != TERMS
+        if name not in (TERMS, SOCIETY)
         for chart in _charts(runs, name, metrics, measured)
     ]
 
@@ -157,6 +157,11 @@ def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Chart]:
 def term_curves(runs: Sequence[Run]) -> list[Chart]:
     """The reward terms over time."""
     return _charts(runs, TERMS, charts()[TERMS], {})
+
+
+def society_curves(runs: Sequence[Run]) -> list[Chart]:
+    """What became of a society, over time."""
+    return _charts(runs, SOCIETY, charts()[SOCIETY], {})
 
 
 def _charts(

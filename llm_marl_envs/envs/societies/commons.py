@@ -74,7 +74,7 @@ everything. It is paid that, less what it clears.
 **Entries of `info`**, in turns in which amounts are named
 
 - `success`: at the end, the stock lasted to it.
-- `readable`; `named`, the amount; `got`, what was dealt to it.
+- `readable`; `named`, the amount; `got`, what was dealt to it; `stock`, what there was before.
 - `over_use`: it named more than its part of what can be taken so that the next month is no worse,
   or, of a harm, less. What the social optimum takes is never over-use.
 - `optimum`: what a seat is paid in the social optimum, mean over seats: 1.
@@ -236,6 +236,7 @@ class CommonsEnv(SocietyEnv):
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
         """The first month, in which nothing was named."""
+        super().begin_episode()
         self._rules, self._stock = self.game(self.task)
         self._month = 1
 
@@ -259,6 +260,7 @@ class CommonsEnv(SocietyEnv):
                 "readable": amounts[agent] is not None,
                 "named": named[agent],
                 "got": got[agent],
+                "stock": stock,
                 "over_use": bool(is_overuse(rules, month, stock, named[agent])),
                 "optimum": 1.0,
                 **({"survival": 1.0 if lasted else month / rules.months} if ended else {}),

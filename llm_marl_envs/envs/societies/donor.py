@@ -255,6 +255,7 @@ class DonorEnv(SocietyEnv):
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
         """Nobody has done anything."""
+        super().begin_episode()
         self._game = self.game(self.task)
         self._kept = False
 

@@ -297,6 +297,7 @@ class PublicGoodsEnv(SocietyEnv):
     # -- the episode ------------------------------------------------------------------------------
     def begin_episode(self) -> None:
         """Nothing was given, and nobody was punished."""
+        super().begin_episode()
         self._rules = self.game(self.task)
         self._norm = optimum(self._rules)
         self._groups: Groups = self._rules.everybody

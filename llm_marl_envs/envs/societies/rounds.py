@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_marl_envs.core.environment import Outcome, TextParallelEnv
+from llm_marl_envs.core.society import society_of
+from llm_marl_envs.core.society_drawing import society_svg
 from llm_marl_envs.core.texts import quoted
 
 TALK = "talk"
@@ -62,7 +64,8 @@ class Schedule:
 class SocietyEnv(TextParallelEnv):
     """Seats that talk, all to all, and then do something at once, over many rounds.
 
-    A subclass implements `brief`, `asks` and `act` instead of `play`.
+    A subclass implements `brief`, `asks` and `act` instead of `play`; its `begin_episode` calls
+    this one's.
 
     Args:
         phases: of a round; see `Schedule`.
@@ -73,6 +76,10 @@ class SocietyEnv(TextParallelEnv):
     def __init__(self, *, phases: Sequence[str], max_turns: int, **arguments: Any) -> None:
         super().__init__(max_turns=max_turns, **arguments)
         self.schedule = Schedule(max_turns, tuple(phases))
+
+    def begin_episode(self) -> None:
+        """Nothing was done yet."""
+        self._deeds: list[Mapping[str, Mapping[str, Any]]] = []
 
     @abstractmethod
     def asks(self, turn: int, agent: str) -> str:
@@ -86,7 +93,9 @@ class SocietyEnv(TextParallelEnv):
         """Pass on what was said, or do what is done."""
         turn = self._taken[self.agents[0]]
         if self.schedule.phase(turn) != TALK:
-            return self.act(turn, joint_action)
+            outcome = self.act(turn, joint_action)
+            self._deeds.append(outcome.facts)
+            return outcome
         heard = {
             agent: self.pass_on(agent, text, self.others(agent))
             for agent, text in joint_action.items()
@@ -101,6 +110,11 @@ class SocietyEnv(TextParallelEnv):
             for agent in self.agents
         }
         return Outcome(reward_terms={}, feedback=news)
+
+    def picture(self) -> str:
+        """The rounds so far: what there was, what each seat took or gave, and what is marked."""
+        society = society_of({a: [deed[a] for deed in self._deeds] for a in self.possible_agents})
+        return "" if society is None else society_svg(society)
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """In turns of talk all hear all."""

@@ -320,7 +320,9 @@ _OF_EPISODES = (
         doc="rounds that what a society shares lasted, of all that it could; 1 to the end",
         better=1,
         compute=society.survival,
+        log=("survival",),
         path=("society", "survival"),
+        chart="Society",
     ),
     _of_episode(
         name="efficiency",
@@ -329,7 +331,9 @@ _OF_EPISODES = (
         doc="what a society's seats were paid, over what they are paid in the social optimum",
         better=1,
         compute=society.efficiency,
+        log=("efficiency",),
         path=("society", "efficiency"),
+        chart="Society",
     ),
     _of_episode(
         name="gini",
@@ -339,7 +343,9 @@ _OF_EPISODES = (
         "nothing where somebody's pay is below 0",
         better=-1,
         compute=society.inequality,
+        log=("gini",),
         path=("society", "gini"),
+        chart="Society",
     ),
     _of_episode(
         name="over_use",
@@ -348,7 +354,9 @@ _OF_EPISODES = (
         doc="actions that take more than their part of what lasts",
         better=-1,
         compute=society.over_use,
+        log=("over_use",),
         path=("society", "over_use"),
+        chart="Society",
     ),
     _of_episode(
         name="tipping",

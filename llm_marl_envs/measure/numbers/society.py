@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from llm_marl_envs.core.records import Episode
+from llm_marl_envs.files.json_files import finite
 
 MEASURES = ("survival", "efficiency", "gini", "over_use", "tipping", "tipped")
 """What the metrics are called."""
@@ -65,13 +66,13 @@ def tipped(episode: Episode) -> float | None:
 
 def survival(episode: Episode) -> float | None:
     """The share of the rounds that what is shared lasted, in [0, 1]."""
-    shares = [turn.info["survival"] for turn in episode.turns if "survival" in turn.info]
-    return float(shares[-1]) if shares else None
+    shares = _numbers(episode, "survival")
+    return shares[-1] if shares else None
 
 
 def efficiency(episode: Episode) -> float | None:
     """What seats were paid, as a share of the social optimum."""
-    optima = [turn.info["optimum"] for turn in episode.turns if "optimum" in turn.info]
+    optima = _numbers(episode, "optimum")
     return episode.team_return / optima[-1] if optima and optima[-1] > 0 else None
 
 
@@ -92,3 +93,9 @@ def gini(pay: Sequence[float]) -> float | None:
         return None
     apart = math.fsum(abs(one - other) for one in pay for other in pay)
     return apart / (2 * len(pay) * total)
+
+
+def _numbers(episode: Episode, name: str) -> list[float]:
+    """What turns tell under a name, in order; what is no number is left out."""
+    values = [turn.info[name] for turn in episode.turns if name in turn.info]
+    return [float(value) for value in values if finite(value)]

@@ -10,7 +10,10 @@ import pytest
 from support.charts import odd_charts
 from support.chromium import CHROMIUM, Browser
 from support.reports import HOSTILE, a_cross_play, a_run
+from support.societies import always, plans, played
 
+from llm_marl_envs import make
+from llm_marl_envs.core.records import write_jsonl
 from llm_marl_envs.core.rendering import visible
 from llm_marl_envs.report import write_report
 
@@ -59,6 +62,26 @@ def test_a_heat_map_is_coloured(browser: Browser, tmp_path: Path):
         high, low = grid[0][1], grid[1][1]
         assert high == grid[3][1] != low == grid[2][1]
     assert browser.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_society_fits(browser: Browser, tmp_path: Path, width: int):
+    env = make("public_goods-v0", n_agents=8, punish=True, choose=True, turns=80)
+    seats = env.possible_agents
+    team = {**plans(env, "punisher"), seats[0]: always("0"), seats[1]: always(f"{seats[0]} 2")}
+    write_jsonl(tmp_path / "episodes.jsonl", [played(env, team)])
+    browser.open(write_report(tmp_path).as_uri(), width=width, scripts=False)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    outside = browser.evaluate("""(() => { const svg = document.querySelector('svg.society');
+        const box = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll('text, path')].filter(shape => {
+            const r = shape.getBoundingClientRect();
+            return r.left < box.left - 1 || r.right > box.right + 1
+                || r.top < box.top - 1 || r.bottom > box.bottom + 1;
+        }).map(shape => shape.outerHTML) })()""")
+    assert outside == []
+    height = "document.querySelector('.society text').getBoundingClientRect().height"
+    assert browser.evaluate(height) >= 8
 
 
 def test_text_can_be_told_from_its_ground(browser: Browser, tmp_path: Path):
