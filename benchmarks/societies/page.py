@@ -24,7 +24,7 @@ from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure.numbers.format import interval, number, p_value
 
 PAGE = ROOT / "docs" / "societies.md"
-STUDIES = ("learners", "starts", "exploration", "tipping", "villages")
+STUDIES = ("learners", "starts", "givers", "exploration", "tipping", "villages")
 Found = Mapping[str, Any]
 
 
@@ -74,6 +74,21 @@ def starts(record: Found) -> str:
             for name, found in record["summary"]["commons"]["methods"].items()
         ],
     )
+
+
+def givers(record: Found) -> str:
+    """Each method from each start, then the test between starts."""
+    lines = []
+    for start, found in record["summary"].items():
+        for name, one in found["methods"].items():
+            numbers = [number(one[key]) for key in ("giving", "to_bad", "gini", "gap")]
+            lines.append([start, name, f"{number(one['efficiency'])}, {span(one['span'])}"])
+            lines[-1] += [*numbers, share(one["gives"])]
+    head = (
+        "| start | learners | efficiency, mean, span | given | to who kept | Gini "
+        "| gain of a best response | a half or more is given |"
+    )
+    return rows(head, lines)
 
 
 def exploration(record: Found) -> str:
@@ -129,16 +144,21 @@ def villages(record: Found) -> str:
     lines = []
     for name, one in record["summary"]["commons"]["methods"].items():
         for kind in ("played", "exact"):
-            shares = [number(one[kind][n]) for n in (0, 1, 2, 4, len(one[kind]) - 1)]
-            lines.append([name, kind, *shares, number(one[f"few, {kind}"])])
+            lines.append([name, kind, *by_generation(one[kind]), number(one[f"few, {kind}"])])
     return rows(
         "| grabbers at first | | generation 1 | 2 | 3 | 5 | 10 | at most a half in the end |", lines
     )
 
 
+def by_generation(shares: list[float]) -> list[str]:
+    """Those of generations 1, 2, 3, 5 and the last one."""
+    return [number(shares[min(n, len(shares) - 1)]) for n in (0, 1, 2, 4, len(shares) - 1)]
+
+
 TABLES: dict[str, Callable[[Found], str]] = {
     "learners": learners,
     "starts": starts,
+    "givers": givers,
     "exploration": exploration,
     "tipping": tipping,
     "villages": villages,
@@ -202,6 +222,20 @@ def draw_learners(figure: Any, record: Found) -> None:
         axes.set_title(f"start: {start}", fontsize=9)
 
 
+def draw_givers(figure: Any, record: Found) -> None:
+    """Efficiency of each seed, by start; where nobody gives, and where all do but at the end."""
+    several = figure.subplots(1, 3, sharey=True)
+    for axes, (start, found) in zip(several, record["summary"].items(), strict=True):
+        arms = {
+            name: [one["efficiency"] for one in fresh_of(record, f"{start}/{name}")]
+            for name in found["methods"]
+        }
+        strip(axes, arms, "efficiency" if start == "any" else "")
+        for level in (0.2, 0.8):
+            axes.axhline(level, color="black", linestyle=":", lw=1)
+        axes.set_title(f"start: {start}", fontsize=9)
+
+
 def draw_exploration(figure: Any, record: Found) -> None:
     """What the stock's chance is, by how often a seat missed at first."""
     axes = figure.subplots(1, 2, sharey=True)
@@ -249,6 +283,7 @@ def draw_villages(figure: Any, record: Found) -> None:
 
 DRAWN: dict[str, Callable[[Any, Found], None]] = {
     "learners": draw_learners,
+    "givers": draw_givers,
     "exploration": draw_exploration,
     "tipping": draw_tipping,
     "villages": draw_villages,
