@@ -275,6 +275,39 @@ def test_one_generation_is_the_chains_in_the_mean() -> None:
     assert np.mean(shares) == pytest.approx(mean, abs=4 * error)
 
 
+def test_lineages_by_hand() -> None:
+    """One grabber ruins its sharers but for two; groups without one fill the better half."""
+    study = importlib.import_module("benchmarks.societies.lineages")
+    assert sum(study.outcomes("sharer").values()) == 2**6
+    (alone,) = {group for group in study.outcomes("sharer") if sum(bad for _, bad in group) == 1}
+    assert [*alone] == [(0.0, False)] * 3 + [(150.0, True)] + [(640.0, False)] * 2
+    for plan in study.PLANS:
+        assert study.step(plan).sum(1) == pytest.approx(1.0)
+        assert study.step(plan, 0.0)[1] == pytest.approx(np.eye(25)[0])
+        assert study.step(plan, 0.0)[24] == pytest.approx(np.eye(25)[24])
+    tied = (((1.0, False),) * 5 + ((1.0, True),), ((1.0, False),) * 6)
+    assert study.survivors(tied) == pytest.approx({0: 0.5, 1: 0.5})
+
+
+@pytest.mark.parametrize("plan", ["sharer", "standing"])
+def test_one_generation_of_texts_is_the_chains_in_the_mean(plan: str) -> None:
+    study = importlib.import_module("benchmarks.societies.lineages")
+    shares = [study.texts_run(plan, 2, seed)["share"][1] for seed in range(60)]
+    exact, numbers = study.step(plan)[6], np.arange(25) / 24
+    mean = exact @ numbers
+    error = (exact @ numbers**2 - mean**2) ** 0.5 / len(shares) ** 0.5
+    assert np.mean(shares) == pytest.approx(mean, abs=4 * error)
+
+
+def test_heirs_have_the_tables_of_the_better_half() -> None:
+    study = importlib.import_module("benchmarks.societies.lineages")
+    found = study.heirs([5.0, 1.0, 7.0, 2.0, 6.0, 0.0], random.Random(0))
+    assert sorted(found[:3]) == [0, 2, 4]
+    assert set(found) <= {0, 2, 4}
+    run = study.tables_run("standing", "copied", 2, 0)
+    assert run["share"][0] == 0.25
+
+
 def test_the_replicators_step() -> None:
     """In the mean of many proportional draws, with pay as of an endless population."""
     payoffs = np.array([[4.0, 0.0], [3.0, 2.0]])
@@ -322,7 +355,7 @@ def test_writers_read_the_better_half_and_models_their_text() -> None:
 
 # -- files and page --------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "name", ["learners", "givers", "starts", "exploration", "tipping", "villages"]
+    "name", ["learners", "givers", "starts", "exploration", "tipping", "villages", "lineages"]
 )
 def test_a_study_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "study.json"
