@@ -139,7 +139,8 @@ class Circle:
     @cached_property
     def histories(self) -> list[History]:
         """Before each round but the last one: all J^t that there can be."""
-        found = [(np.ones((1, self.n)), *np.full((2, 1, self.n), ALL))]
+        first = np.full((1, self.n), ALL)
+        found: list[History] = [(np.ones((1, self.n)), first, first)]
         for number in range(self.turns - 2):
             wealth, deeds, _ = found[-1]
             new = np.tile(self.joint, (len(wealth), 1))

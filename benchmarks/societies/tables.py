@@ -52,15 +52,18 @@ class Game(Protocol):
     @property
     def n(self) -> int:
         """Seats."""
+        ...
 
     @property
     def turns(self) -> int:
         """Of the longest episode."""
+        ...
 
     def play(
         self, chances: Table, count: int, rng: np.random.Generator, known: Known | None = None
     ) -> Played:
         """Episodes of a team; chances (seats, R, W)."""
+        ...
 
 
 @cache
