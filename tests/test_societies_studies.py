@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from support.paths import ROOT
 
+from benchmarks.societies import circle
+from benchmarks.societies.circle import PARTS
 from benchmarks.societies.generations import Evolution, advised, generations, selected
-from benchmarks.societies.lake import Lake, best_gain, dealt_all, play, sharing, worth
+from benchmarks.societies.lake import Lake, best_gain, dealt_all, sharing, worth
 from benchmarks.societies.rule_bed import TOLD, Sizes, broken, rounds_of
 from benchmarks.societies.starts import backward, gradient
 from benchmarks.societies.tipping import Members, cascade, expected, imitators
@@ -25,6 +27,11 @@ from llm_marl_envs import make
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.envs.games.landscape import near_uniform, softmax
+from llm_marl_envs.envs.societies.gift_responses import Society
+from llm_marl_envs.envs.societies.gift_responses import best_response as gift_response
+from llm_marl_envs.envs.societies.gift_scripts import Script as GiftScript
+from llm_marl_envs.envs.societies.gifts import Rules as GiftRules
+from llm_marl_envs.envs.societies.reputation import IMAGE_SCORING, STANDING, Norm
 from llm_marl_envs.envs.societies.stock import Rules, dealt
 from llm_marl_envs.envs.societies.stock_responses import best_response
 from llm_marl_envs.envs.societies.stock_scripts import Script
@@ -36,6 +43,7 @@ from llm_marl_envs.policies import ScriptedPolicy
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
 LAKE = Lake(Rules(seats=5, months=12, capacity=100), (0, 10, 20, 100))
+CIRCLE = circle.Circle(GiftRules(seats=5, rounds=4, endowment=1, end=0.5), draw=12)
 BY_CHANCE = Lake(Rules(seats=3, months=6, capacity=60, end=0.2), (0, 10, 60))
 
 
@@ -44,7 +52,7 @@ def test_the_lake_pays_what_the_environment_pays() -> None:
     """Random amounts, seldom everything; who gets a unit that is left over is chance."""
     rng = np.random.default_rng(0)
     chances = np.tile([0.2, 0.5, 0.28, 0.02], (5, LAKE.rows, 1))
-    found = play(LAKE, chances, 30, rng)
+    found = LAKE.play(chances, 30, rng)
     row = [{"stock": 100, "capacity": 100}]
     copies = VectorTextEnv([make("commons-v0", tasks=row, talk=0, turns=12)])
     for n in range(30):
@@ -85,7 +93,7 @@ def test_units_are_dealt_as_the_rules_say() -> None:
 def test_exact_pay_is_that_of_episodes(lake: Lake) -> None:
     rng = np.random.default_rng(2)
     chances = softmax(rng.normal(0, 1, (lake.n, lake.rows, len(lake.amounts))))
-    exact, played = worth(lake, chances), play(lake, chances, 20_000, rng)
+    exact, played = worth(lake, chances), lake.play(chances, 20_000, rng)
     paid = played.paid.sum(2)
     assert exact["pay"] == pytest.approx(paid.mean(0), abs=4 * paid.std() / 20_000**0.5)
     assert exact["lasts"] == pytest.approx(played.lasted.mean(), abs=0.02)
@@ -113,6 +121,77 @@ def test_the_exact_gradient_is_the_slope() -> None:
                 tables = [softmax(table) for table in moved]
                 values.append(backward(BY_CHANCE, tables, mode)[1][seat][at[0]])
             assert slopes[seat][at] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
+
+
+# -- the circle ------------------------------------------------------------------------------------
+def test_the_circle_pays_what_the_environment_pays() -> None:
+    """An endowment of 16, so that halves are whole."""
+    rng = np.random.default_rng(0)
+    found = CIRCLE.play(softmax(rng.normal(0, 1, (5, CIRCLE.rows, 3))), 30, rng)
+    row = [{"endowment": 16, "draw": CIRCLE.draw}]
+    copies = VectorTextEnv([make("donor-v0", tasks=row, n_agents=5, turns=4, end=0.5)])
+    for n in range(30):
+        wealth = np.ones((1, 5))
+        gifts = []
+        for number in range(4):
+            parts = PARTS[found.said[n, :, number]]
+            gifts.append(16 * wealth[0] * parts)
+            wealth = CIRCLE.settled(number, wealth, parts[None])
+
+        def say(request: Request, gifts: Sequence[Any] = gifts) -> str:
+            return str(int(gifts[request.turn][int(request.agent[-1])]))
+
+        team = dict.fromkeys(copies.envs[0].possible_agents, ScriptedPolicy(say))
+        (episode,) = rollout(copies, team, [Start(task=0, seed=n)])
+        for seat, agent in enumerate(episode.agents):
+            rewards = [turn.reward for turn in episode.trajectory(agent)]
+            alive = min(len(rewards), int(found.alive[n].sum()))
+            assert found.paid[n, seat, :alive] == pytest.approx(rewards[:alive])
+    assert found.alive.mean(0) == pytest.approx([1, 0.5, 0.25, 0.125], abs=0.25)
+
+
+def test_exact_giving_is_that_of_episodes() -> None:
+    rng = np.random.default_rng(2)
+    team = softmax(rng.normal(0, 1, (5, CIRCLE.rows, 3)))
+    exact, played = circle.worth(CIRCLE, team), CIRCLE.play(team, 40_000, rng)
+    paid = played.paid.sum(2)
+    assert exact["pay"] == pytest.approx(paid.mean(0), abs=4 * paid.std() / 40_000**0.5)
+    parts = PARTS[played.said].mean(1)
+    assert exact["giving"] == pytest.approx(parts[played.alive].mean(), abs=0.01)
+    with pytest.raises(ValueError, match="draw"):
+        circle.Circle(CIRCLE.rules, draw=1)
+
+
+@pytest.mark.parametrize(
+    ("norm", "plan"), [(IMAGE_SCORING, "image_scorer"), (STANDING, "standing")]
+)
+def test_best_responses_beside_scripts(norm: Norm, plan: str) -> None:
+    """With tables that give in the last round too, as scripts do; halves of 16 are whole."""
+    team = softmax(circle.society(norm, 1e-9, 5, np.random.default_rng(0)))
+    team[:, 1::2] = team[:, ::2]
+    rules = GiftRules(seats=5, rounds=4, endowment=16, end=0.5)
+    group = Society(rules, CIRCLE.to, [GiftScript(plan)] * 5, depth=2)
+    assert circle.worth(CIRCLE, team)["pay"] == pytest.approx(1.0)
+    for seat in (0, 3):
+        best = gift_response(group, seat).pay / (16 * CIRCLE.best)
+        assert circle.best_gain(CIRCLE, team, seat) == pytest.approx(best)
+
+
+def test_what_the_criterion_of_givers_takes_from_exact_pay() -> None:
+    """Among those who stand by standing no row pays much; among scorers giving to keepers does."""
+    rng = np.random.default_rng(0)
+    for norm, pays in ((STANDING, False), (IMAGE_SCORING, True)):
+        team = softmax(circle.society(norm, 0.05, 5, rng))
+        own = circle.worth(CIRCLE, team)["pay"][0]
+        gains = {}
+        for row in range(CIRCLE.rows):
+            for word in (circle.NOTHING, circle.ALL):
+                changed = team.copy()
+                changed[0, row] = np.where(np.arange(3) == word, 0.95, 0.025)
+                gains[row, word] = circle.worth(CIRCLE, changed)["pay"][0] - own
+        assert (gains[circle.row(circle.NOTHING), circle.ALL] > 0.003) == pays, norm
+        assert gains[circle.row(circle.ALL), circle.NOTHING] < -0.1
+        assert max(gains.values()) < 0.01
 
 
 # -- the rule --------------------------------------------------------------------------------------
@@ -196,6 +275,39 @@ def test_one_generation_is_the_chains_in_the_mean() -> None:
     assert np.mean(shares) == pytest.approx(mean, abs=4 * error)
 
 
+def test_lineages_by_hand() -> None:
+    """One grabber ruins its sharers but for two; groups without one fill the better half."""
+    study = importlib.import_module("benchmarks.societies.lineages")
+    assert sum(study.outcomes("sharer").values()) == 2**6
+    (alone,) = {group for group in study.outcomes("sharer") if sum(bad for _, bad in group) == 1}
+    assert [*alone] == [(0.0, False)] * 3 + [(150.0, True)] + [(640.0, False)] * 2
+    for plan in study.PLANS:
+        assert study.step(plan).sum(1) == pytest.approx(1.0)
+        assert study.step(plan, 0.0)[1] == pytest.approx(np.eye(25)[0])
+        assert study.step(plan, 0.0)[24] == pytest.approx(np.eye(25)[24])
+    tied = (((1.0, False),) * 5 + ((1.0, True),), ((1.0, False),) * 6)
+    assert study.survivors(tied) == pytest.approx({0: 0.5, 1: 0.5})
+
+
+@pytest.mark.parametrize("plan", ["sharer", "standing"])
+def test_one_generation_of_texts_is_the_chains_in_the_mean(plan: str) -> None:
+    study = importlib.import_module("benchmarks.societies.lineages")
+    shares = [study.texts_run(plan, 2, seed)["share"][1] for seed in range(60)]
+    exact, numbers = study.step(plan)[6], np.arange(25) / 24
+    mean = exact @ numbers
+    error = (exact @ numbers**2 - mean**2) ** 0.5 / len(shares) ** 0.5
+    assert np.mean(shares) == pytest.approx(mean, abs=4 * error)
+
+
+def test_heirs_have_the_tables_of_the_better_half() -> None:
+    study = importlib.import_module("benchmarks.societies.lineages")
+    found = study.heirs([5.0, 1.0, 7.0, 2.0, 6.0, 0.0], random.Random(0))
+    assert sorted(found[:3]) == [0, 2, 4]
+    assert set(found) <= {0, 2, 4}
+    run = study.tables_run("standing", "copied", 2, 0)
+    assert run["share"][0] == 0.25
+
+
 def test_the_replicators_step() -> None:
     """In the mean of many proportional draws, with pay as of an endless population."""
     payoffs = np.array([[4.0, 0.0], [3.0, 2.0]])
@@ -242,7 +354,9 @@ def test_writers_read_the_better_half_and_models_their_text() -> None:
 
 
 # -- files and page --------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["learners", "starts", "exploration", "tipping", "villages"])
+@pytest.mark.parametrize(
+    "name", ["learners", "givers", "starts", "exploration", "tipping", "villages", "lineages"]
+)
 def test_a_study_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "study.json"
     monkeypatch.syspath_prepend(str(ROOT))

@@ -43,7 +43,8 @@ from benchmarks.claims.common import (
     taught,
 )
 from benchmarks.societies import FOLDER
-from benchmarks.societies.lake import Lake, learned, measured, sharing
+from benchmarks.societies.lake import Lake, measured, sharing
+from benchmarks.societies.tables import learned
 from llm_marl_envs.envs.games.landscape import softmax
 from llm_marl_envs.envs.societies.stock import Rules
 

@@ -10,28 +10,19 @@ Shapes: n seats, T months, S stocks, R rows of a table, W amounts, J = W^n, N ep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.claims.common import Optimizer, drawn, inputs_of, slopes
-from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, StopReason
-from llm_marl_envs.envs.games.landscape import NOISE, softmax
+from benchmarks.claims.common import drawn
+from benchmarks.societies.tables import Known, Played, Table, gini_of
+from llm_marl_envs.envs.games.landscape import NOISE
 from llm_marl_envs.envs.societies.stock import Rules, level
 from llm_marl_envs.envs.societies.stock_numbers import optimum
-from llm_marl_envs.measure.numbers.society import gini
-from trainers.batch.returns import discounted_returns
-
-Table = NDArray[np.float64]
-EPISODES = 200
-"""Sampled for the Gini coefficient."""
-Known = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Amounts (N, n, T) that are given, and the month (N,) from which on each episode is drawn."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +51,11 @@ class Lake:
     def n(self) -> int:
         """Seats."""
         return self.rules.seats
+
+    @property
+    def turns(self) -> int:
+        """Months of the longest episode."""
+        return self.rules.months
 
     @property
     def rows(self) -> int:
@@ -106,54 +102,45 @@ class Lake:
         """Units of a seat in the social optimum."""
         return optimum(self.rules, self.rules.capacity)
 
+    def play(
+        self, chances: Table, count: int, rng: np.random.Generator, known: Known | None = None
+    ) -> Months:
+        """Episodes of a team; chances (seats, R, W)."""
+        months, seats = self.rules.months, np.arange(self.n)
+        seen, said = np.zeros((2, count, self.n, months), int)
+        paid, alive = np.zeros((count, self.n, months)), np.zeros((count, months), bool)
+        stock, bad = np.full(count, len(self.stocks) - 1), np.zeros((count, self.n), bool)
+        going, lasted = np.ones(count, bool), np.ones(count, bool)
+        powers = len(self.amounts) ** seats[::-1]
+        for month in range(months):
+            last = month == months - 1
+            others = bad.sum(1, keepdims=True) - bad
+            seen[..., month] = self.row(stock[:, None], others, last)
+            said[..., month] = drawn(chances[seats, seen[..., month]], rng.random((count, self.n)))
+            given = np.zeros(count, bool) if known is None else month < known[1]
+            if known is not None:
+                said[given, :, month] = known[0][given, :, month]
+            each, over, after = self.levels[stock, said[..., month] @ powers].T
+            units = dealt_all(self, said[..., month], stock, (each, over), rng)
+            paid[..., month] = np.where(going[:, None], units / self.best, 0.0)
+            alive[:, month] = going
+            bad = self.over[stock[:, None], said[..., month]]
+            lasted &= ~going | last | (after >= 0)
+            goes_on = given | (rng.random(count) >= self.rules.end)
+            going, stock = going & (after >= 0) & goes_on, np.maximum(after, 0)
+        return Months(seen, said, paid, alive, lasted)
+
 
 # -- sampled ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Played:
+class Months(Played):
     """Episodes.
 
     Attributes:
-        seen: (N, n, T) rows.
-        said: (N, n, T) amounts' numbers.
-        paid: (N, n, T) rewards as the environment pays them.
-        alive: (N, T) whether there was such a month.
         lasted: (N,) whether the stock lasted to the end.
     """
 
-    seen: NDArray[np.int64]
-    said: NDArray[np.int64]
-    paid: Table
-    alive: NDArray[np.bool_]
     lasted: NDArray[np.bool_]
-
-
-def play(
-    lake: Lake, chances: Table, n: int, rng: np.random.Generator, known: Known | None = None
-) -> Played:
-    """Episodes of a team; chances (seats, R, W)."""
-    months, seats = lake.rules.months, np.arange(lake.n)
-    seen, said = np.zeros((2, n, lake.n, months), int)
-    paid, alive = np.zeros((n, lake.n, months)), np.zeros((n, months), bool)
-    stock, bad = np.full(n, len(lake.stocks) - 1), np.zeros((n, lake.n), bool)
-    going, lasted = np.ones(n, bool), np.ones(n, bool)
-    powers = len(lake.amounts) ** seats[::-1]
-    for month in range(months):
-        last = month == months - 1
-        others = bad.sum(1, keepdims=True) - bad
-        seen[..., month] = lake.row(stock[:, None], others, last)
-        said[..., month] = drawn(chances[seats, seen[..., month]], rng.random((n, lake.n)))
-        given = np.zeros(n, bool) if known is None else month < known[1]
-        if known is not None:
-            said[given, :, month] = known[0][given, :, month]
-        each, over, after = lake.levels[stock, said[..., month] @ powers].T
-        units = dealt_all(lake, said[..., month], stock, (each, over), rng)
-        paid[..., month] = np.where(going[:, None], units / lake.best, 0.0)
-        alive[:, month] = going
-        bad = lake.over[stock[:, None], said[..., month]]
-        lasted &= ~going | last | (after >= 0)
-        goes_on = given | (rng.random(n) >= lake.rules.end)
-        going, stock = going & (after >= 0) & goes_on, np.maximum(after, 0)
-    return Played(seen, said, paid, alive, lasted)
 
 
 def dealt_all(
@@ -165,61 +152,6 @@ def dealt_all(
     more = named > each
     lots = np.where(more, rng.random(named.shape), 2.0).argsort(1).argsort(1)
     return np.minimum(named, each) + (more & (lots < over))
-
-
-@cache
-def family(group: int, months: int) -> EpisodeGroup:
-    """Who leaves whom: planned episodes, then each one's endings from month 1, 2 and so on."""
-    one = Episode(
-        env_id="",
-        env_kwargs={},
-        task_id="",
-        seed=0,
-        agents=(),
-        turns=(),
-        stop_reason=StopReason.TERMINATED,
-        success=None,
-    )
-    endings = [
-        replace(one, branch=Branch(parent=parent, agent="", turn=turn))
-        for parent in range(group)
-        for turn in range(1, months)
-    ]
-    return EpisodeGroup(task_id="", seed=0, episodes=(*[one] * group, *endings))
-
-
-def slope_of(
-    lake: Lake, logits: Table, algorithm: Any, rng: np.random.Generator, temperature: float = 1.0
-) -> Table:
-    """(tables, R, W): ascent direction from one sampled group; one table: all seats share it.
-
-    What is sampled and scored is the softmax of logits / temperature.
-    """
-    group, months = algorithm.args.num_generations, lake.rules.months
-    chances = softmax(logits / temperature)
-    team = np.broadcast_to(chances, (lake.n, *chances.shape[1:]))
-    first = play(lake, team, group, rng)
-    paid, alive = first.paid, first.alive
-    if algorithm.branching:
-        ends = np.tile(np.arange(1, months), group)
-        before = first.said.repeat(months - 1, axis=0)
-        more = play(lake, team, len(ends), rng, (before, ends))
-        paid, alive = np.concatenate([paid, more.paid]), np.concatenate([alive, more.alive])
-    if algorithm.args.credit == "team":
-        paid = np.broadcast_to(paid.mean(1, keepdims=True), paid.shape)
-    there = np.broadcast_to(alive[:, None], paid.shape)[None]
-    returns = discounted_returns(paid[None], there, algorithm.args.discount)
-    inputs = replace(inputs_of(returns, paid[None]), alive=there)
-    if algorithm.branching:
-        inputs = replace(inputs, groups=(family(group, months),))
-    weighed = (algorithm.advantages(inputs) * there)[0, :group]
-    slope = np.zeros_like(logits)
-    for seat in range(lake.n):
-        table = seat % len(logits)
-        seen, said = first.seen[:, seat], first.said[:, seat]
-        along = slopes(chances[table][seen], said) * weighed[:, seat, :, None]
-        np.add.at(slope[table], seen.ravel(), along.reshape(-1, slope.shape[-1]) / group)
-    return slope / temperature
 
 
 # -- exact -----------------------------------------------------------------------------------------
@@ -300,27 +232,15 @@ def sharing(lake: Lake, misses: float, tables: int, rng: np.random.Generator) ->
     return np.log(chances) + NOISE * rng.standard_normal((tables, *chances.shape))
 
 
-def learned(
-    lake: Lake, logits: Table, algorithm: Any, how: Mapping[str, float], rng: np.random.Generator
-) -> Table:
-    """The logits after `how["updates"]` updates of Adam, with its `rate` and `temperature`."""
-    optimizer = Optimizer("adam", how["rate"])
-    for _ in range(int(how["updates"])):
-        slope = slope_of(lake, logits, algorithm, rng, how.get("temperature", 1.0))
-        logits = logits + optimizer.step(slope)
-    return logits
-
-
 def measured(lake: Lake, chances: Table, rng: np.random.Generator) -> dict[str, Any]:
     """Of a frozen team: what it is paid and how long the stock lasts, exactly; Gini, sampled."""
     exact = worth(lake, chances)
     team = np.broadcast_to(chances, (lake.n, *chances.shape[1:]))
-    of_each = [gini(pay) for pay in play(lake, team, EPISODES, rng).paid.sum(2)]
     gap = best_gain(lake, chances, 0) - float(exact["pay"][0])
     return {
         "efficiency": round(float(exact["pay"].mean()), 4),
         "survival": round(exact["survival"], 4),
         "lasts": round(exact["lasts"], 4),
-        "gini": round(float(np.mean([one for one in of_each if one is not None])), 4),
+        "gini": gini_of(lake, team, rng),
         "gap": round(gap, 4),
     }

@@ -23,13 +23,15 @@ From the sharing start nothing is predicted; the numbers are reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.claims.common import (
+    Record,
     Run,
     Setting,
     algorithm_of,
@@ -41,7 +43,8 @@ from benchmarks.claims.common import (
     taught,
 )
 from benchmarks.societies import FOLDER
-from benchmarks.societies.lake import Lake, learned, measured, sharing
+from benchmarks.societies.lake import Lake, measured, sharing
+from benchmarks.societies.tables import Game, Table, learned
 from llm_marl_envs.envs.games.landscape import NOISE, softmax
 from llm_marl_envs.envs.societies.stock import Rules
 
@@ -59,14 +62,51 @@ RATES = (0.02, 0.06, 0.18)
 GRABBING, NEAR, OPTIMAL, LASTS = 20 / 130, 0.02, 0.95, 0.5
 
 
-def run(method: str, start: str, updates: int, setting: Setting, seed: int) -> Run:
+def taught_by(
+    method: str, game: Game, logits: Table, how: Setting, rng: np.random.Generator
+) -> Table:
+    """The logits of a society after it learned by a method."""
+    credit, chosen = METHODS[method]
+    return learned(game, logits, algorithm_of(chosen, GROUP, credit=credit), how, rng)
+
+
+def arms(
+    record: Record,
+    options: argparse.Namespace,
+    starts: Iterable[str],
+    job: Callable[[str, str, Setting, int], Run],
+    rates: Sequence[float],
+) -> dict[str, dict[str, list[Run]]]:
+    """Start -> method -> the runs on fresh seeds; each rate is chosen on pilot seeds."""
+    return {
+        start: {
+            method: taught(
+                record,
+                options,
+                f"{start}/{method}",
+                partial(job, method, start),
+                rates,
+                downwards=False,
+            )
+            for method in METHODS
+        }
+        for start in starts
+    }
+
+
+def means_of(runs: Sequence[Run], keys: Iterable[str]) -> dict[str, Any]:
+    """Means over seeds, and the span of efficiency."""
+    span = [float(pick(one["efficiency"] for one in runs)) for pick in (min, max)]
+    return {**{key: float(np.mean([one[key] for one in runs])) for key in keys}, "span": span}
+
+
+def run(updates: int, method: str, start: str, setting: Setting, seed: int) -> Run:
     """Train five tables; what they are worth."""
-    rng, (credit, chosen) = generator("societies", start, seed), METHODS[method]
+    rng = generator("societies", start, seed)
     logits = sharing(LAKE, MISSES, LAKE.n, rng)
     if start == "any":
         logits = NOISE * rng.standard_normal(logits.shape)
-    algorithm = algorithm_of(chosen, GROUP, credit=credit)
-    logits = learned(LAKE, logits, algorithm, {**setting, "updates": updates}, rng)
+    logits = taught_by(method, LAKE, logits, {**setting, "updates": updates}, rng)
     found = measured(LAKE, softmax(logits), rng)
     return {"tuned_on": found["efficiency"], **found}
 
@@ -76,12 +116,8 @@ def compared(start: str, runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
     lasting = {name: [one["lasts"] >= LASTS for one in of] for name, of in runs.items()}
     found: dict[str, Any] = {"methods": {}}
     for name, of in runs.items():
-        means = {
-            key: float(np.mean([one[key] for one in of]))
-            for key in ("efficiency", "survival", "gini", "gap")
-        }
-        span = [float(pick(one["efficiency"] for one in of)) for pick in (min, max)]
-        found["methods"][name] = {**means, "span": span, "lasts": share_of(lasting[name])}
+        means = means_of(of, ("efficiency", "survival", "gini", "gap"))
+        found["methods"][name] = {**means, "lasts": share_of(lasting[name])}
     if start == "any":
         worth = {name: [one["efficiency"] for one in of] for name, of in runs.items()}
         p = shares_differ(lasting["naive"], lasting["aligned"])
@@ -99,21 +135,8 @@ def main() -> None:
     options = options_of(__doc__, "learners", FOLDER)
     updates = 2 if options.quick else UPDATES
     record = begun(options, __doc__, updates=updates, group=GROUP, misses=MISSES)
-    summary = {}
-    for start in STARTS:
-        runs = {
-            method: taught(
-                record,
-                options,
-                f"{start}/{method}",
-                partial(run, method, start, updates),
-                RATES,
-                downwards=False,
-            )
-            for method in METHODS
-        }
-        summary[start] = compared(start, runs)
-    record.save(summary=summary)
+    runs = arms(record, options, STARTS, partial(run, updates), RATES)
+    record.save(summary={start: compared(start, of) for start, of in runs.items()})
 
 
 if __name__ == "__main__":

@@ -18,13 +18,15 @@ from benchmarks.claims.common import ROOT
 from benchmarks.claims.page import BLOCK, share
 from benchmarks.rates import holm
 from benchmarks.societies import FOLDER
-from benchmarks.societies.villages import TEXTS, chain
+from benchmarks.societies.lineages import TEXTS as LINEAGE_TEXTS
+from benchmarks.societies.lineages import step as lineage_step
+from benchmarks.societies.villages import TEXTS, chain, walked
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure.numbers.format import interval, number, p_value
 
 PAGE = ROOT / "docs" / "societies.md"
-STUDIES = ("learners", "starts", "exploration", "tipping", "villages")
+STUDIES = ("learners", "starts", "givers", "exploration", "tipping", "villages", "lineages")
 Found = Mapping[str, Any]
 
 
@@ -74,6 +76,21 @@ def starts(record: Found) -> str:
             for name, found in record["summary"]["commons"]["methods"].items()
         ],
     )
+
+
+def givers(record: Found) -> str:
+    """Each method from each start, then the test between starts."""
+    lines = []
+    for start, found in record["summary"].items():
+        for name, one in found["methods"].items():
+            numbers = [number(one[key]) for key in ("giving", "to_bad", "gini", "gap")]
+            lines.append([start, name, f"{number(one['efficiency'])}, {span(one['span'])}"])
+            lines[-1] += [*numbers, share(one["gives"])]
+    head = (
+        "| start | learners | efficiency, mean, span | given | to who kept | Gini "
+        "| gain of a best response | a half or more is given |"
+    )
+    return rows(head, lines)
 
 
 def exploration(record: Found) -> str:
@@ -129,19 +146,57 @@ def villages(record: Found) -> str:
     lines = []
     for name, one in record["summary"]["commons"]["methods"].items():
         for kind in ("played", "exact"):
-            shares = [number(one[kind][n]) for n in (0, 1, 2, 4, len(one[kind]) - 1)]
-            lines.append([name, kind, *shares, number(one[f"few, {kind}"])])
+            lines.append([name, kind, *by_generation(one[kind]), number(one[f"few, {kind}"])])
     return rows(
         "| grabbers at first | | generation 1 | 2 | 3 | 5 | 10 | at most a half in the end |", lines
     )
 
 
+def lineages(record: Found) -> str:
+    """Grabbers by generation among texts, then keepers among tables."""
+    texts, tables = (record["summary"][key]["methods"] for key in ("texts", "tables"))
+    lines = [
+        [name, kind, *by_generation(one[kind]), _few(one, kind)]
+        for name, one in texts.items()
+        for kind in ("played", "exact")
+        if kind in one
+    ]
+    more = [
+        [name, *by_generation(one["share"]), number(one["paid"][-1]), share(one["few"])]
+        for name, one in tables.items()
+    ]
+    return "\n\n".join(
+        [
+            rows(
+                "| beside grabbers | | generation 1 | 2 | 3 | 5 | 10 | at most a half in the end |",
+                lines,
+            ),
+            rows(
+                "| tables, arm | generation 1 | 2 | 3 | 5 | 10 | efficiency in the end "
+                "| at most a half in the end |",
+                more,
+            ),
+        ]
+    )
+
+
+def _few(one: Found, kind: str) -> str:
+    return share(one["few"]) if kind == "played" else number(one["few, exact"])
+
+
+def by_generation(shares: list[float]) -> list[str]:
+    """Those of generations 1, 2, 3, 5 and the last one."""
+    return [number(shares[min(n, len(shares) - 1)]) for n in (0, 1, 2, 4, len(shares) - 1)]
+
+
 TABLES: dict[str, Callable[[Found], str]] = {
     "learners": learners,
     "starts": starts,
+    "givers": givers,
     "exploration": exploration,
     "tipping": tipping,
     "villages": villages,
+    "lineages": lineages,
 }
 
 
@@ -202,6 +257,20 @@ def draw_learners(figure: Any, record: Found) -> None:
         axes.set_title(f"start: {start}", fontsize=9)
 
 
+def draw_givers(figure: Any, record: Found) -> None:
+    """Efficiency of each seed, by start; where nobody gives, and where all do but at the end."""
+    several = figure.subplots(1, 3, sharey=True)
+    for axes, (start, found) in zip(several, record["summary"].items(), strict=True):
+        arms = {
+            name: [one["efficiency"] for one in fresh_of(record, f"{start}/{name}")]
+            for name in found["methods"]
+        }
+        strip(axes, arms, "efficiency" if start == "any" else "")
+        for level in (0.2, 0.8):
+            axes.axhline(level, color="black", linestyle=":", lw=1)
+        axes.set_title(f"start: {start}", fontsize=9)
+
+
 def draw_exploration(figure: Any, record: Found) -> None:
     """What the stock's chance is, by how often a seat missed at first."""
     axes = figure.subplots(1, 2, sharey=True)
@@ -247,11 +316,43 @@ def draw_villages(figure: Any, record: Found) -> None:
     )
 
 
+def draw_lineages(figure: Any, record: Found) -> None:
+    """Grabbers among texts by generation and by their first number; keepers among tables."""
+    left, middle, right = figure.subplots(1, 3)
+    texts, tables = (record["summary"][key]["methods"] for key in ("texts", "tables"))
+    for colour, (name, one) in enumerate(texts.items()):
+        turns = range(1, len(one["played"]) + 1)
+        left.plot(turns, one["played"], f"C{colour}o", ms=4, label=name)
+        if "exact" in one:
+            left.plot(turns, one["exact"], f"C{colour}", lw=1)
+            few = [
+                walked(lineage_step(name), start, 10)[-1][: LINEAGE_TEXTS // 2 + 1].sum()
+                for start in range(LINEAGE_TEXTS + 1)
+            ]
+            middle.plot(range(LINEAGE_TEXTS + 1), few, f"C{colour}.-")
+    left.set(xlabel="generation", ylabel="grabbers", title="points: played; lines: exact")
+    left.legend(fontsize=7)
+    middle.set(
+        xlabel=f"grabbers of {LINEAGE_TEXTS} at first", title="exact: at most a half in the end"
+    )
+    for colour, (name, one) in enumerate(tables.items()):
+        start, arm = name.split(", ", 1)
+        style, label = ("--", None) if start == "sharers" else ("-", arm)
+        turns = range(1, len(one["share"]) + 1)
+        right.plot(turns, one["share"], style, color=f"C{colour % 3}", label=label)
+    right.set(xlabel="generation", title="tables: keepers; dashed: sharers", ylim=(-0.1, 1.03))
+    right.legend(fontsize=6, loc="lower right")
+    for axes in (left, middle, right):
+        axes.title.set_fontsize(9)
+
+
 DRAWN: dict[str, Callable[[Any, Found], None]] = {
     "learners": draw_learners,
+    "givers": draw_givers,
     "exploration": draw_exploration,
     "tipping": draw_tipping,
     "villages": draw_villages,
+    "lineages": draw_lineages,
 }
 
 

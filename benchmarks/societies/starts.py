@@ -24,7 +24,8 @@ import numpy as np
 
 from benchmarks.claims.common import Run, begun, options_of
 from benchmarks.societies import FOLDER
-from benchmarks.societies.lake import Lake, Table
+from benchmarks.societies.lake import Lake
+from benchmarks.societies.tables import Table
 from llm_marl_envs.envs.games.landscape import STARTS, ascend, near_uniform, softmax
 from llm_marl_envs.envs.societies.stock import Rules
 

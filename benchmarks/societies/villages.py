@@ -95,19 +95,55 @@ def step(anew: float = ANEW) -> NDArray[np.float64]:
         count = sum(villages)
         chance = np.prod([comb(RULES.seats, k) for k in villages]) / comb(TEXTS, count)
         best = survivors(villages)
-        copied = (1 - anew) * best / half + anew / 2
-        for more in range(half + 1):
-            draw = comb(half, more) * copied**more * (1 - copied) ** (half - more)
-            matrix[count, best + more] += chance * draw
+        matrix[count, best : best + half + 1] += chance * copies(best, half, anew)
     return matrix
+
+
+def copies(best: int, half: int, anew: float) -> NDArray[np.float64]:
+    """(half + 1,): the distribution of the number of grabbers among texts that `copier` writes.
+
+    Args:
+        best: grabbers among the survivors.
+        half: survivors, and texts that are written.
+        anew: as of `copier`, with two words.
+    """
+    chance = (1 - anew) * best / half + anew / 2
+    more = np.arange(half + 1)
+    ways = np.array([comb(half, int(many)) for many in more])
+    return ways * chance**more * (1 - chance) ** (half - more)
 
 
 def chain(start: int, count: int) -> NDArray[np.float64]:
     """(generations, N + 1): the distribution of the number of grabbers in each."""
-    rows = [np.eye(TEXTS + 1)[start]]
+    return walked(step(), start, count)
+
+
+def walked(matrix: NDArray[np.float64], start: int, count: int) -> NDArray[np.float64]:
+    """(count, N + 1): the distributions of a chain from a start on."""
+    rows = [np.eye(len(matrix))[start]]
     for _ in range(count - 1):
-        rows.append(rows[-1] @ step())
+        rows.append(rows[-1] @ matrix)
     return np.array(rows)
+
+
+def beside_chain(exact: NDArray[np.float64], runs: Sequence[Run]) -> tuple[dict[str, Any], float]:
+    """Played and exact shares of grabbers by generation, and by how many errors they are off.
+
+    Args:
+        exact: as of `walked`.
+        runs: populations, with the `share` of each generation.
+    """
+    numbers = np.arange(exact.shape[1]) / (exact.shape[1] - 1)
+    rows, mean = np.array([one["share"] for one in runs]), exact @ numbers
+    error = np.sqrt(np.maximum(exact @ numbers**2 - mean**2, 0) / len(rows))
+    off = np.abs(rows.mean(0) - mean)
+    found = {
+        "played": rows.mean(0).round(4).tolist(),
+        "exact": mean.round(4).tolist(),
+        "few, played": float((rows[:, -1] <= 0.5).mean()),
+        "few, exact": round(float(exact[-1][numbers <= 0.5].sum()), 4),
+    }
+    return found, float((off[1:] / np.maximum(error[1:], 1e-9)).max())
 
 
 def replicator(share: float, payoffs: NDArray[np.float64]) -> float:
@@ -158,20 +194,10 @@ def stag_run(count: int, seed: int) -> Run:
 
 def compared(runs: Mapping[int, Sequence[Run]], stags: Sequence[Run], count: int) -> Any:
     """Played and exact shares by generation, and how often grabbers stay few."""
-    numbers, methods, worst = np.arange(TEXTS + 1) / TEXTS, {}, 0.0
+    methods, worst = {}, 0.0
     for start, of in runs.items():
-        exact = chain(start, count)
-        rows = np.array([one["share"] for one in of])
-        mean = exact @ numbers
-        error = np.sqrt(np.maximum(exact @ numbers**2 - mean**2, 0) / len(rows))
-        off = np.abs(rows.mean(0) - mean)
-        worst = max(worst, float((off[1:] / np.maximum(error[1:], 1e-9)).max()))
-        methods[f"{start} of {TEXTS}"] = {
-            "played": rows.mean(0).round(4).tolist(),
-            "exact": mean.round(4).tolist(),
-            "few, played": float((rows[:, -1] <= 0.5).mean()),
-            "few, exact": round(float(exact[-1][: TEXTS // 2 + 1].sum()), 4),
-        }
+        methods[f"{start} of {TEXTS}"], off = beside_chain(chain(start, count), of)
+        worst = max(worst, off)
     rows = np.array([one["share"] for one in stags])
     expected = [STAGS, replicator(STAGS, GAMES["stag_hunt"].expected[0])]
     error = rows[:, 1].std() / max(1, len(rows) - 1) ** 0.5
