@@ -20,19 +20,26 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks.presets import agents_net, referential, tic_tac_toe, trust_split
+from benchmarks.presets import (
+    agents_net,
+    commons,
+    referential,
+    tic_tac_toe,
+    trust_split,
+)
 from benchmarks.presets.study import seeds_of, spread, table
 from benchmarks.resumable import options, runs_of
 
 STUDIES = {
-    one.STUDY.preset: one.STUDY for one in (referential, trust_split, agents_net, tic_tac_toe)
+    one.STUDY.preset: one.STUDY
+    for one in (referential, trust_split, agents_net, tic_tac_toe, commons)
 }
 
 
 def main() -> None:
     """Make the runs that are missing, then the tables."""
     arms = list(dict.fromkeys(arm for one in STUDIES.values() for arm in one.arms))
-    parser = options("presets", __doc__, output="benchmarks/results/presets", first_seed=None)
+    parser = options("presets", __doc__, output="benchmarks/results/presets", first_seed=None, seeds=None)
     parser.add_argument("--presets", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
     parser.add_argument("--teams", type=Path, default=Path("runs/presets"), help="their folder")
