@@ -5,8 +5,8 @@
         --output runs/look --teams runs/look/teams
 
 Arms: `preset` trains as the preset says. `shuffled` deals the rewards of each group to its episodes
-at random: what rises there does not come from the reward. Both begin with one warm start of the
-seed. `crossed` (referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`.
+at random: what rises there does not come from the reward. `own` and `alignment` (the societies) pay
+each seat its own part. All these begin with one warm start of the seed. `crossed` (referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`.
 What is measured, at temperature 1, stands in the file of each preset in this folder.
 
 One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
@@ -23,6 +23,7 @@ from pathlib import Path
 from benchmarks.presets import (
     agents_net,
     commons,
+    public_goods,
     referential,
     tic_tac_toe,
     trust_split,
@@ -32,14 +33,22 @@ from benchmarks.resumable import options, runs_of
 
 STUDIES = {
     one.STUDY.preset: one.STUDY
-    for one in (referential, trust_split, agents_net, tic_tac_toe, commons)
+    for one in (
+        referential,
+        trust_split,
+        agents_net,
+        tic_tac_toe,
+        commons,
+        public_goods,
+    )
 }
 
 
 def main() -> None:
     """Make the runs that are missing, then the tables."""
     arms = list(dict.fromkeys(arm for one in STUDIES.values() for arm in one.arms))
-    parser = options("presets", __doc__, output="benchmarks/results/presets", first_seed=None, seeds=None)
+    folder = "benchmarks/results/presets"
+    parser = options("presets", __doc__, output=folder, first_seed=None, seeds=None)
     parser.add_argument("--presets", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
     parser.add_argument("--teams", type=Path, default=Path("runs/presets"), help="their folder")
