@@ -23,7 +23,12 @@ Run = dict[str, Any]
 
 
 def options(
-    name: str, about: str | None, *, output: str, first_seed: int | None = 100, seeds: int | None = 5
+    name: str,
+    about: str | None,
+    *,
+    output: str,
+    first_seed: int | None = 100,
+    seeds: int | None = 5,
 ) -> argparse.ArgumentParser:
     """The options that every study has.
 
