@@ -23,7 +23,12 @@ Run = dict[str, Any]
 
 
 def options(
-    name: str, about: str | None, *, output: str, first_seed: int | None = 100, seeds: int = 5
+    name: str,
+    about: str | None,
+    *,
+    output: str,
+    first_seed: int | None = 100,
+    seeds: int | None = 5,
 ) -> argparse.ArgumentParser:
     """The options that every study has.
 
@@ -32,9 +37,10 @@ def options(
         about: the help's text.
         output: the folder of its files.
         first_seed: where seeds begin; None: where each part of the study says.
-        seeds: how many.
+        seeds: how many; None: as many as each part of the study says.
     """
     first = "of each preset, where nothing was chosen" if first_seed is None else first_seed
+    many = "of each preset, as it says" if seeds is None else seeds
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{name}",
         description=about,
@@ -43,7 +49,7 @@ def options(
     parser.add_argument(
         "--first-seed", type=int, default=first_seed, help=f"where seeds begin (default: {first})"
     )
-    parser.add_argument("--seeds", type=int, default=seeds, help=f"how many (default: {seeds})")
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"how many (default: {many})")
     parser.add_argument("--override", action="append", default=[], help="of the presets, all runs")
     parser.add_argument("--minutes", type=float, default=600.0, help="no run begins after them")
     parser.add_argument("--output", type=Path, default=Path(output), help="folder of the files")

@@ -26,7 +26,14 @@ pytestmark = pytest.mark.full  # `make test-all` runs it
 
 FILES = sorted((ROOT / "benchmarks" / "results" / "presets").glob("*.json"))
 RUNS: list[dict[str, Any]] = [read_json(path) for path in FILES]
-PRESETS = ("referential", "trust_split", "agents_net", "tic_tac_toe")
+PRESETS = (
+    "referential",
+    "trust_split",
+    "agents_net",
+    "tic_tac_toe",
+    "commons",
+    "public_goods",
+)
 PLAYERS: dict[str, tictactoe.Player] = {
     "greedy": lambda board, _: {planned("greedy", board): 1.0},
     "half": lambda board, _: {tictactoe.best_move(board): 0.5},  # else no cell's name
@@ -50,7 +57,7 @@ def run(there: Any) -> Callable[..., Any]:
 
 def runs_of(study: Any) -> list[dict[str, Any]]:
     """Those of the seeds that are reported."""
-    seeds = range(study.first_seed, study.first_seed + 5)
+    seeds = range(study.first_seed, study.first_seed + study.seeds)
     return [one for one in RUNS if one["preset"] == study.preset and one["seed"] in seeds]
 
 
@@ -74,18 +81,21 @@ def test_ranges_are_those_of_the_files(there: Any, name: str):
     assert f"{row} " in (ROOT / "docs" / "tiny_presets.md").read_text()
     _, _, what, before, after, _, _ = map(str.strip, row.split("|"))
     file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
-    assert f"{what} on `test` {before} -> {after} (5 fresh seeds" in file
+    assert f"{what} on `test` {before} -> {after} ({study.seeds} fresh seeds" in file
     text = measured(name)
     assert f"was {before} before training and {after} after." in " ".join(text.split())
 
 
-def test_runs_of_a_seed_begin_with_the_same_weights():
-    begun: dict[tuple[str, int], list[Any]] = {}
-    for one in RUNS:
-        if one["arm"] in ("preset", "shuffled"):
-            begun.setdefault((one["preset"], one["seed"]), []).append(one["before"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_runs_of_a_seed_begin_with_the_same_weights(there: Any, name: str):
+    study = getattr(there, name).STUDY
+    arms = {"preset", "shuffled", *study.changed}
+    begun: dict[int, list[Any]] = {}
+    for one in runs_of(study):
+        if one["arm"] in arms:
+            begun.setdefault(one["seed"], []).append(one["before"])
     assert all(one == points[0] for points in begun.values() for one in points)
-    assert {len(points) for points in begun.values()} == {2}
+    assert [len(points) for points in begun.values()] == [len(arms)] * study.seeds
 
 
 def test_the_table_by_hand(there: Any):
@@ -123,7 +133,7 @@ def test_every_arm_changes_the_preset_as_it_says(
         for arm, make_run in study.arms.items():
             if arm != "crossed":
                 make_run(study, None, arm, 105)
-    assert len(found) == 9
+    assert len(found) == 16
     for (preset, arm), changes in found.items():
         name = preset.removesuffix("_tiny")
         plain, changed = run(name), run(name, *changes)
@@ -134,11 +144,15 @@ def test_every_arm_changes_the_preset_as_it_says(
                 "preset": {},
                 "shuffled": {"shuffle_rewards": True},
                 "responder": {"credit": "own"},
+                "own": {"credit": "own"},
+                "alignment": {
+                    "credit": "own",
+                    "algorithm": {"name": "advantage_alignment", "weight": 1.0},
+                },
             }[arm]
         )
-        assert changed.get("partners") == (
-            {"player_1": "teams/105"} if new == {"credit": "own"} else None
-        )
+        others = {"player_1": "teams/105"} if arm == "responder" else None
+        assert changed.get("partners") == others
         assert plain["env_kwargs"]["split"] == "train"
         env = there.study.held_out(changed).unwrapped
         assert {env.source[i].split for i in range(len(env.source))} == {"test"}
@@ -190,6 +204,35 @@ def test_a_team_that_describes(there: Any, run: Callable[..., Any]):
     assert found["heard"].pop("similarity") == pytest.approx(1.0)
     assert found["heard"] == {"success": 1, "legal": 1, "described": 1, "episodes": 200}
     assert (found["silenced"]["similarity"], found["silenced"]["described"]) == (None, 0)
+
+
+def test_those_who_share_and_those_who_grab(there: Any, run: Callable[..., Any]):
+    """The numbers of scripts are exact."""
+    settings = run("commons")
+    seats = there.study.held_out(settings).possible_agents
+    shares, grabs = (
+        there.commons.measure(settings, dict.fromkeys(seats, named(there, settings, plan)))
+        for plan in ("sharer", "grabber")
+    )
+    legal = {"legal": 1, "episodes": 200, "gini": pytest.approx(0, abs=0.03)}
+    assert shares["society"] == {"efficiency": 1, "survival": 1, "over_use": 0, **legal}
+    # An equal part of the first stock in place of the optimum; 15, 18, 22 and 23 tons.
+    part = sum(stock / (45 + stock) for stock in (15, 18, 22, 23)) / 4
+    expected = {"efficiency": pytest.approx(part, abs=0.01), "survival": 0.25, "over_use": 1}
+    assert grabs["society"] == {**expected, **legal}
+    settings = run("public_goods")
+    seats = there.study.held_out(settings).possible_agents
+    found = there.public_goods.measure(
+        settings, dict.fromkeys(seats, named(there, settings, "grabber"))
+    )["society"]
+    nobody = sum(1 / factor for factor in (1.5, 2.0, 2.5)) / 3
+    assert (found["efficiency"], found["survival"]) == (pytest.approx(nobody), None)
+    assert found["over_use"] == 1
+
+
+def named(there: Any, settings: Any, plan: str) -> Any:
+    """A scripted policy of an environment."""
+    return named_policy(f"expert:{plan}", Context(env=there.study.held_out(settings)))
 
 
 @pytest.mark.parametrize("name", PLAYERS)

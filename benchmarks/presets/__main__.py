@@ -5,9 +5,10 @@
         --output runs/look --teams runs/look/teams
 
 Arms: `preset` trains as the preset says. `shuffled` deals the rewards of each group to its episodes
-at random: what rises there does not come from the reward. Both begin with one warm start of the
-seed. `crossed` (referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`.
-What is measured, at temperature 1, stands in the file of each preset in this folder.
+at random: what rises there does not come from the reward. `own` and `alignment` (the societies)
+pay each seat its own part. All of these begin with one warm start of the seed. `crossed`
+(referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`. What is measured,
+at temperature 1, stands in the file of each preset in this folder.
 
 One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
 several calls with some of the `--presets` or `--arms` each can run side by side. The trained teams
@@ -20,19 +21,35 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks.presets import agents_net, referential, tic_tac_toe, trust_split
+from benchmarks.presets import (
+    agents_net,
+    commons,
+    public_goods,
+    referential,
+    tic_tac_toe,
+    trust_split,
+)
 from benchmarks.presets.study import seeds_of, spread, table
 from benchmarks.resumable import options, runs_of
 
 STUDIES = {
-    one.STUDY.preset: one.STUDY for one in (referential, trust_split, agents_net, tic_tac_toe)
+    one.STUDY.preset: one.STUDY
+    for one in (
+        referential,
+        trust_split,
+        agents_net,
+        tic_tac_toe,
+        commons,
+        public_goods,
+    )
 }
 
 
 def main() -> None:
     """Make the runs that are missing, then the tables."""
     arms = list(dict.fromkeys(arm for one in STUDIES.values() for arm in one.arms))
-    parser = options("presets", __doc__, output="benchmarks/results/presets", first_seed=None)
+    folder = "benchmarks/results/presets"
+    parser = options("presets", __doc__, output=folder, first_seed=None, seeds=None)
     parser.add_argument("--presets", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
     parser.add_argument("--teams", type=Path, default=Path("runs/presets"), help="their folder")

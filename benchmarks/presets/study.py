@@ -36,7 +36,9 @@ class Study:
         measure: (run file, team) -> numbers, in nested maps, on the split `test`.
         columns: of the table: name -> where the number lies, "outer/inner".
         rises: the columns whose rise over all seeds is told; the first stands for the preset.
-        more: further arms.
+        seeds: how many are reported.
+        changed: further arms that train the preset with overrides.
+        more: further arms of another kind.
     """
 
     preset: str
@@ -44,13 +46,16 @@ class Study:
     measure: Callable[[Settings, Seats], dict[str, Any]]
     columns: Mapping[str, str]
     rises: Sequence[str]
+    seeds: int = 5
+    changed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     more: Mapping[str, Arm] = field(default_factory=dict)
 
     @property
     def arms(self) -> dict[str, Arm]:
         """Name -> how its runs are made; those that need the teams of another come last."""
-        shuffled = partial(trained, changes=["shuffle_rewards=true"])
-        return {"preset": trained, "shuffled": shuffled, **self.more}
+        changed = {"shuffled": ["shuffle_rewards=true"], **self.changed}
+        others = {arm: partial(trained, changes=changes) for arm, changes in changed.items()}
+        return {"preset": trained, **others, **self.more}
 
 
 def held_out(run: Settings, **changes: Any) -> Any:
@@ -61,7 +66,7 @@ def held_out(run: Settings, **changes: Any) -> Any:
 def seeds_of(study: Study, args: argparse.Namespace) -> range:
     """Those asked for, or the study's."""
     first = study.first_seed if args.first_seed is None else args.first_seed
-    return range(first, first + args.seeds)
+    return range(first, first + (study.seeds if args.seeds is None else args.seeds))
 
 
 # -- arms ------------------------------------------------------------------------------------------
