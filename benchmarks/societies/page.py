@@ -294,7 +294,8 @@ def draw_tipping(figure: Any, record: Found) -> None:
                 turns = range(1, len(one["violation"]) + 1)
                 axes.plot(turns, one["violation"], label=name.split(", ")[1])
         if kind == "frozen":
-            axes.plot(turns, found["expected"], "k:", lw=1, label="own, exact")
+            expected = found["expected"]
+            axes.plot(range(1, len(expected) + 1), expected, "k:", lw=1, label="own, exact")
             axes.legend(fontsize=8)
         axes.set(title=kind, xlabel="round", ylim=(-0.03, 1.03))
     figure.axes[0].set_ylabel("violation, mean over seeds")
