@@ -6,7 +6,8 @@
 
 Arms: `preset` trains as the preset says. `shuffled` deals the rewards of each group to its episodes
 at random: what rises there does not come from the reward. `own` and `alignment` (the societies)
-pay each seat its own part. All of these begin with one warm start of the seed. `crossed`
+pay each seat its own part. All of these begin with one warm start of the seed
+(debate_leader_tiny: with one for all seeds). `crossed`
 (referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`. What is measured,
 at temperature 1, stands in the file of each preset in this folder.
 
@@ -24,6 +25,7 @@ from pathlib import Path
 from benchmarks.presets import (
     agents_net,
     commons,
+    debate_leader,
     public_goods,
     referential,
     tic_tac_toe,
@@ -41,6 +43,7 @@ STUDIES = {
         tic_tac_toe,
         commons,
         public_goods,
+        debate_leader,
     )
 }
 
