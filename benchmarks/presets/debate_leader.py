@@ -5,8 +5,8 @@ others tell who was there. `by seat` is the share of answers that the two debate
 who tell the same, of those that any two debaters named; 1/3 for a leader that does not look who
 speaks. `seen` is the share of answers whose thought says that reports are read as `seen`.
 `elsewhere` is success where `debater_1` is the one who tells who was absent, and `agreed` where
-nobody does. Arms: those of each preset. The warm start takes minutes, so all seeds share that of the
-run file, which settings were chosen with, too: seeds differ in what is sampled and in which tasks.
+nobody does. Arms: those of each preset. The warm start takes minutes, so all seeds share that of
+the run file, with which settings were chosen: they differ in what is sampled and in which tasks.
 
 Written down before the runs of the seeds that are reported. The leader learns whom to read if
 `success` after training is above 1/3, the best that is possible without looking who speaks, by 0.1
