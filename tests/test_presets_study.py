@@ -33,7 +33,10 @@ PRESETS = (
     "tic_tac_toe",
     "commons",
     "public_goods",
+    "debate_leader",
 )
+PAGES = {"debate_leader": "debate"}
+"""Of environments that are called otherwise."""
 PLAYERS: dict[str, tictactoe.Player] = {
     "greedy": lambda board, _: {planned("greedy", board): 1.0},
     "half": lambda board, _: {tictactoe.best_move(board): 0.5},  # else no cell's name
@@ -82,7 +85,7 @@ def test_ranges_are_those_of_the_files(there: Any, name: str):
     _, _, what, before, after, _, _ = map(str.strip, row.split("|"))
     file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
     assert f"{what} on `test` {before} -> {after} ({study.seeds} fresh seeds" in file
-    text = measured(name)
+    text = measured(PAGES.get(name, name))
     assert f"was {before} before training and {after} after." in " ".join(text.split())
 
 
@@ -133,7 +136,7 @@ def test_every_arm_changes_the_preset_as_it_says(
         for arm, make_run in study.arms.items():
             if arm != "crossed":
                 make_run(study, None, arm, 105)
-    assert len(found) == 16
+    assert len(found) == 18
     for (preset, arm), changes in found.items():
         name = preset.removesuffix("_tiny")
         plain, changed = run(name), run(name, *changes)
@@ -151,7 +154,7 @@ def test_every_arm_changes_the_preset_as_it_says(
                 },
             }[arm]
         )
-        others = {"player_1": "teams/105"} if arm == "responder" else None
+        others = {"player_1": "teams/105"} if arm == "responder" else plain.get("partners")
         assert changed.get("partners") == others
         assert plain["env_kwargs"]["split"] == "train"
         env = there.study.held_out(changed).unwrapped
@@ -233,6 +236,24 @@ def test_those_who_share_and_those_who_grab(there: Any, run: Callable[..., Any])
 def named(there: Any, settings: Any, plan: str) -> Any:
     """A scripted policy of an environment."""
     return named_policy(f"expert:{plan}", Context(env=there.study.held_out(settings)))
+
+
+def test_a_leader_that_does_not_look_who_speaks(there: Any, run: Callable[..., Any]):
+    """Three names are named twice, and two who tell the same name the right one together."""
+    settings = run("debate_leader")
+    leader = {"leader_0": named(there, settings, "seen")}
+    result = there.debate_leader.played(settings, leader, settings["partners"])
+    for episode in result.episodes:
+        words = [turn.action.split("\n")[-1] for turn in episode.turns[:3]]
+        names = "".join(words).replace("][", "]|[").split("|")
+        twice = {one for one in names if names.count(one) == 2}
+        assert len(twice) == 3
+        pair = there.debate_leader.pair_of(episode)
+        assert (pair == (0, 1)) == episode.success
+    found = there.debate_leader.measure(settings, leader)
+    assert found["own"]["success"] == pytest.approx(1 / 3, abs=0.1)
+    assert (found["own"]["seen"], found["own"]["legal"]) == (1, 1)
+    assert (found["agreed"], found["own"]["episodes"]) == (1, 200)
 
 
 @pytest.mark.parametrize("name", PLAYERS)

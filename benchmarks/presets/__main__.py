@@ -6,9 +6,10 @@
 
 Arms: `preset` trains as the preset says. `shuffled` deals the rewards of each group to its episodes
 at random: what rises there does not come from the reward. `own` and `alignment` (the societies)
-pay each seat its own part. All of these begin with one warm start of the seed. `crossed`
-(referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`. What is measured,
-at temperature 1, stands in the file of each preset in this folder.
+pay each seat its own part. All of these begin with one warm start of the seed (of all
+seeds in debate_leader_tiny). `crossed` (referential_tiny) and `responder` (trust_split_tiny) need
+the teams of `preset`. What is measured, at temperature 1, stands in the file of each preset in this
+folder.
 
 One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
 several calls with some of the `--presets` or `--arms` each can run side by side. The trained teams
@@ -24,6 +25,7 @@ from pathlib import Path
 from benchmarks.presets import (
     agents_net,
     commons,
+    debate_leader,
     public_goods,
     referential,
     tic_tac_toe,
@@ -41,6 +43,7 @@ STUDIES = {
         tic_tac_toe,
         commons,
         public_goods,
+        debate_leader,
     )
 }
 
