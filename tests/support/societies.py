@@ -47,3 +47,21 @@ def always(text: str) -> ScriptedPolicy:
 def measured_of(env: Any, team: Mapping[str, Policy]) -> dict[str, float | None]:
     """The measures of a society of one episode."""
     return {name: column[0] for name, column in measure([played(env, team)], MEASURES).items()}
+
+
+def talk_changes_nothing(
+    env: Any, team: Mapping[str, Policy], seat: str, act: str, texts: Mapping[str, str]
+) -> None:
+    """What all earn is the same whatever a seat says in talk, if it then does the same.
+
+    Args:
+        env: with talk.
+        team: the others.
+        seat: who talks.
+        act: what it says where one line is wanted.
+        texts: name -> what it says in talk.
+    """
+    plain = returns(env, {**team, seat: always(act)})
+    for name, text in texts.items():
+        talker = ScriptedPolicy(lambda request, said=text: act if asked(request) else said)
+        assert returns(env, {**team, seat: talker}) == plain, name

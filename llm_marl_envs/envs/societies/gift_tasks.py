@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from functools import lru_cache
 from itertools import product
 
 from llm_marl_envs.core.tasks import ListSource, Row, Task, hash_of, split_of_row
+from llm_marl_envs.envs.societies.drawn_tasks import drawn_tasks
 
 PAPER = (10, 3)
 """The paper's endowment, and a draw: the first task of `train`."""
@@ -29,20 +29,9 @@ def key_of(draw: int) -> str:
 def gift_tasks(split: str) -> ListSource:
     """All tasks of a split, in a fixed order that looks drawn."""
     ood = split == "ood"
-    pairs = [
-        (endowment, draw)
-        for endowment, draw in product(
-            OOD_ENDOWMENTS if ood else ENDOWMENTS, OOD_DRAWS if ood else DRAWS
-        )
-        if (ood or split_of_row({}, key_of(draw)) == split) and (endowment, draw) != PAPER
-    ]
-    random.Random(hash_of(f"donor/{split}")).shuffle(pairs)
-    pairs = [PAPER, *pairs] if split == "train" else pairs
-    tasks = [
-        Task(f"{split}/{number}", split, {"endowment": endowment, "draw": draw})
-        for number, (endowment, draw) in enumerate(pairs)
-    ]
-    return ListSource(tasks, split)
+    pairs = product(OOD_ENDOWMENTS if ood else ENDOWMENTS, OOD_DRAWS if ood else DRAWS)
+    fields = "endowment", "draw"
+    return drawn_tasks("donor", split, pairs, PAPER, fields, lambda _, draw: key_of(draw))
 
 
 def gift_task_of_row(row: Row) -> Task:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 
 from llm_marl_envs.core.tasks import ListSource, Row, Task, hash_of, split_of_row
+from llm_marl_envs.envs.societies.drawn_tasks import drawn_tasks
 
 FIRST = (10, 1.6)
 """Endowment and factor of the first task of `train`, and of rows that name none."""
@@ -32,21 +32,9 @@ def goods_tasks(split: str, together: int) -> ListSource:
         split: of the tasks.
         together: how many play together; the factor is below it.
     """
-    ood = split == "ood"
     factors = [round(1 + (together - 1) * tenths / 10, 1) for tenths in FACTORS]
-    pairs = [
-        (endowment, factor)
-        for endowment, factor in product(OOD_ENDOWMENTS if ood else ENDOWMENTS, factors)
-        if (ood or split_of_row({}, key_of(endowment, factor)) == split)
-        and (endowment, factor) != FIRST
-    ]
-    random.Random(hash_of(f"public_goods/{split}")).shuffle(pairs)
-    pairs = [FIRST, *pairs] if split == "train" else pairs
-    tasks = [
-        Task(f"{split}/{number}", split, {"endowment": endowment, "factor": factor})
-        for number, (endowment, factor) in enumerate(pairs)
-    ]
-    return ListSource(tasks, split)
+    pairs = product(OOD_ENDOWMENTS if split == "ood" else ENDOWMENTS, factors)
+    return drawn_tasks("public_goods", split, pairs, FIRST, ("endowment", "factor"), key_of)
 
 
 def goods_task_of_row(row: Row, together: int) -> Task:

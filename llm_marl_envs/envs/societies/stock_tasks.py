@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from functools import lru_cache
-from itertools import product
 
 from llm_marl_envs.core.tasks import ListSource, Row, Task, hash_of, split_of_row
+from llm_marl_envs.envs.societies.drawn_tasks import drawn_tasks
 from llm_marl_envs.envs.societies.stock import LEAST
 
 PAPER = (100, 100)
@@ -25,21 +24,9 @@ def key_of(stock: int, capacity: int) -> str:
 @lru_cache(maxsize=8)
 def stock_tasks(split: str) -> ListSource:
     """All tasks of a split, in a fixed order that looks drawn: a half of the capacity and more."""
-    ood = split == "ood"
-    pairs = [
-        (stock, capacity)
-        for capacity, stock in product(OOD_CAPACITIES if ood else CAPACITIES, range(301))
-        if capacity // 2 <= stock <= capacity
-        and (ood or split_of_row({}, key_of(stock, capacity)) == split)
-        and (stock, capacity) != PAPER
-    ]
-    random.Random(hash_of(f"commons/{split}")).shuffle(pairs)
-    pairs = [PAPER, *pairs] if split == "train" else pairs
-    tasks = [
-        Task(f"{split}/{number}", split, {"stock": stock, "capacity": capacity})
-        for number, (stock, capacity) in enumerate(pairs)
-    ]
-    return ListSource(tasks, split)
+    capacities = OOD_CAPACITIES if split == "ood" else CAPACITIES
+    pairs = ((stock, of) for of in capacities for stock in range(of // 2, of + 1))
+    return drawn_tasks("commons", split, pairs, PAPER, ("stock", "capacity"), key_of)
 
 
 def stock_task_of_row(row: Row) -> Task:
