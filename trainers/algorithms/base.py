@@ -83,7 +83,8 @@ class AdvantageInputs:
         alive: bool, (P, G, A, K): the agent took this turn. An episode that failed took none, so
             it is in no comparison.
         agents: the A trained agents.
-        policies: agent -> name of its weights.
+        policies: agent -> name of its weights; in a population with a size those of the beginning,
+            and `turn.response.policy` says who acted.
         groups: the episodes themselves, P groups of G, failed ones in their places
             (`EpisodeGroup.living` leaves them out). Where the algorithm branches, a group holds its
             branches, too, and G is the size of the largest one.

@@ -224,3 +224,32 @@ def test_it_goes_with_in_turn_and_frozen_seats(tmp_path: Path):
     assert sorted(start) == ["left_0", "left_1", "right_0"]
     made.train()
     assert torch.equal(weights(made)["right_0"], start["right_0"])
+
+
+def test_a_critic_has_a_head_for_each_and_those_of_who_sat_learn(tmp_path: Path):
+    chosen = {"name": "iac", "critic": "head", "rate": 1e-2}
+    made = trainer(tmp_path, {"size": 4}, max_steps=1, algorithm=chosen)
+    heads = made.collector.algorithm.critic.heads
+    assert set(heads) == set(made.team.policies)
+    made.train()
+    sat = who_sat(made, 0)
+    assert 2 <= len(sat) < 8
+    assert {name for name, head in heads.items() if head.any()} == sat
+
+
+def test_who_rests_goes_on_with_a_critic_of_words_and_with_difficulty(tmp_path: Path):
+    """Pairs that read what episodes earned, not who sat."""
+    made = make_trainer(
+        tmp_path,
+        Lower,
+        **PLAN,
+        schedules={"population": {"size": 3}, "difficulty": {"highest": 0.9}},
+        algorithm={"name": "central_critic", "critic": "words"},
+        max_steps=2,
+    )
+    start = weights(made)
+    made.train()
+    sat = who_sat(made, 0) | who_sat(made, 1)
+    assert sat != set(start)
+    for name in set(start) - sat:
+        assert torch.equal(weights(made)[name], start[name])
