@@ -38,7 +38,7 @@ demo-pretrained: $(STAMP) ## The same with SmolLM2, a language model of 135 mill
 test: $(STAMP) ## Run the tests of what users rely on (about six minutes on two cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long and not engines and not full"
 
-test-all: $(STAMP) ## Run all tests but the long ones (about sixteen minutes on two cores)
+test-all: $(STAMP) ## Run all tests but the long ones (about eighteen minutes on two cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-long: $(STAMP) ## Run the tests that take longer

@@ -134,7 +134,7 @@ from pydantic import Field
 from llm_marl_envs.core.environment import Bounds, Outcome, described
 from llm_marl_envs.core.forms import module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
-from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.societies.amounts import amount_of
 from llm_marl_envs.envs.societies.rounds import TALK, SocietyEnv
 from llm_marl_envs.envs.societies.stock import Rules, dealt
@@ -196,8 +196,7 @@ class CommonsEnv(SocietyEnv):
             max_turns=options.turns,
             render_mode=options.render_mode,
         )
-        stocks = frozenset((task.data["stock"], task.data["capacity"]) for task in self.source)
-        self.reward_range = (0.0, highest(stocks, self._rules_of(0)))
+        self.reward_range = (0.0, highest(self.source, self._rules_of(0)))
 
     # -- the game ---------------------------------------------------------------------------------
     @property
@@ -294,13 +293,16 @@ class CommonsEnv(SocietyEnv):
         )
 
 
-@lru_cache(maxsize=64)
-def highest(stocks: frozenset[tuple[int, int]], rules: Rules) -> float:
-    """The most that a seat can earn in tasks of these stocks and capacities."""
+@lru_cache(maxsize=64)  # copies of an environment share their source
+def highest(source: TaskSource, rules: Rules) -> float:
+    """The most that a seat can earn in the tasks of a source; the capacity is theirs."""
     if not rules.inverse and not rules.end:
         return float(rules.seats)  # one seat has what all can have
+    stocks = {(task.data["stock"], task.data["capacity"]) for task in source}
     games = ((replace(rules, capacity=capacity), stock) for stock, capacity in stocks)
-    return max(most(one, one.first(stock)) / optimum(one, one.first(stock)) for one, stock in games)
+    return max(
+        most(game, game.first(stock)) / optimum(game, game.first(stock)) for game, stock in games
+    )
 
 
 parallel_env, env = module_forms(CommonsEnv)
