@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_marl_envs.core.records import countable, measured
@@ -164,10 +164,27 @@ def society_curves(runs: Sequence[Run]) -> list[Chart]:
     return _charts(runs, SOCIETY, charts()[SOCIETY], {})
 
 
+def over_one_another(runs: Sequence[Run]) -> list[Chart]:
+    """All charts of one run; of several each chart has the lines of each run."""
+    return [
+        chart
+        for name, metrics in charts().items()
+        for chart in _charts(runs, name, metrics, {}, apart=len(runs) > 1)
+    ]
+
+
 def _charts(
-    runs: Sequence[Run], name: str, metrics: Sequence[Metric], measured: Mapping[str, Scores]
+    runs: Sequence[Run],
+    name: str,
+    metrics: Sequence[Metric],
+    measured: Mapping[str, Scores],
+    *,
+    apart: bool = False,
 ) -> list[Chart]:
-    logs = [run.log for run in runs]
+    """The lines of a chart: means over the runs, or one for each run where they stand apart."""
+    named = (
+        [(f"{run.name}: ", [run.log]) for run in runs] if apart else [("", [r.log for r in runs])]
+    )
     patterns = [pattern(log) for metric in metrics for log in metric.log]
     # A reward term may be called "cut", which the pattern of another chart fits.
     drawn = [
@@ -175,7 +192,12 @@ def _charts(
         for log in names(runs, patterns)
         if (metric := logged(log)) is not None and metric.chart == name
     ]
-    lines = [line for log in drawn if (line := curve(logs, log)) is not None]
+    lines = [
+        replace(line, name=f"{run}{log}")
+        for log in drawn
+        for run, logs in named
+        if (line := curve(logs, log)) is not None
+    ]
     shown = [line for line in lines if any(line.mean)] or lines
     parts = [shown[i : i + COLOURS] for i in range(0, len(shown), COLOURS)]
     held_out = [point for metric in metrics for point in _held_out(runs, measured, metric)]

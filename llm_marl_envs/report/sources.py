@@ -133,7 +133,7 @@ def read_results(
         pair = old, new
     updates, failed = (
         tuple(
-            _transcript(root, path, path.stem, notes)
+            read_transcript(root, path, path.stem, notes)
             for path in sorted(root.rglob(f"transcripts/{kind}-*.jsonl"))
         )
         for kind in ("update", "failed")
@@ -146,7 +146,7 @@ def read_results(
     results = Results(
         name=root.resolve().name,
         summary=read_json(root / "summary.json") if (root / "summary.json").is_file() else {},
-        runs=tuple(_runs(root, notes)),
+        runs=tuple(runs_below(root, notes)),
         measured=measured,
         pair=pair,
         sides=() if against is None or pair is None else pair[::-1],
@@ -168,7 +168,7 @@ def read_results(
 
 def _measured(root: Path, notes: list[str]) -> dict[str, Transcript]:
     return {
-        label: _transcript(root, root / name, label, notes)
+        label: read_transcript(root, root / name, label, notes)
         for name, label in MEASURED.items()
         if (root / name).is_file()
     }
@@ -185,14 +185,14 @@ def _beside(
     for where, transcripts in ((other, old), (root, new)):
         if not transcripts:
             raise ValueError(f"{where}: no measured episodes; expected one of {list(MEASURED)}")
-    labels = _names_apart(other, root)
+    labels = names_apart(other, root)
     return {
         label: replace(last, label=label, file=f"{label}/{last.file}")
         for label, last in zip(labels, (old[-1], new[-1]), strict=True)
     }
 
 
-def _names_apart(*folders: Path) -> list[str]:
+def names_apart(*folders: Path) -> list[str]:
     """The shortest ends of the folders' paths that tell them apart: "seed0/eval", "seed1/eval"."""
     parts = [folder.resolve().parts for folder in folders]
     for length in range(1, max(map(len, parts)) + 1):
@@ -221,8 +221,12 @@ def _lines(path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 # -- training -------------------------------------------------------------------------------------
-def _runs(root: Path, notes: list[str]) -> Iterator[Run]:
-    """One per folder that holds a log, or checkpoints with one."""
+def runs_below(root: Path, notes: list[str]) -> Iterator[Run]:
+    """One per folder at or below `root` that holds a log, or checkpoints with one.
+
+    Raises:
+        ValueError: a log is malformed; of its last line only a half is left out, and noted.
+    """
     logs = {path.parent: path for path in root.rglob("log.jsonl")}
     states: dict[Path, list[Path]] = {}
     for path in root.rglob("checkpoint-*/trainer_state.json"):
@@ -260,7 +264,12 @@ def _last_step(log: list[Mapping[str, Any]]) -> float:
 
 
 # -- episodes -------------------------------------------------------------------------------------
-def _transcript(root: Path, path: Path, label: str, notes: list[str]) -> Transcript:
+def read_transcript(root: Path, path: Path, label: str, notes: list[str]) -> Transcript:
+    """The episodes of a file below a folder; what a reader must know is added to `notes`.
+
+    Raises:
+        ValueError: a line but the last is no episode.
+    """
     episodes: list[Episode] = []
     trails: dict[tuple[int, int], Trail] = {}
     for where, value in _lines(path, notes):

@@ -123,7 +123,7 @@ def test_two_evaluations_side_by_side(tmp_path: Path):
         assert "per episodeoldnewnew minus old, paired" in shown
         assert "95 %: old all alike; new all alike" in shown
         assert "old (n = 1) new (n = 1)" in re.sub(r"\s+", " ", shown.replace(") new", ") new"))
-        assert [f"<h4>{name}</h4>" in page for name in names] == [True, True]
+        assert [f"<h3>{name}</h3>" in page for name in names] == [True, True]
         assert "Recorded in summary.json of new" in shown
         assert "before" not in shown
         assert "after" not in shown

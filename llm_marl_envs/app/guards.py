@@ -1,0 +1,98 @@
+"""What is refused before a page is asked for it, and the policy that every answer carries."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from llm_marl_envs.core.extras import Extra
+
+with Extra("app", "the app"):
+    from starlette.datastructures import Headers, MutableHeaders
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MOST_BYTES = 1_000_000
+"""Of a form that is sent."""
+MOST_FIELDS = 1000
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+"""As `Host` names this machine. Other names could be made to lead here (DNS rebinding)."""
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def guarded(hosts: Sequence[str], frames: Sequence[str]) -> list[Middleware]:
+    """The guards of a program.
+
+    Args:
+        hosts: names that it answers to, "*" any.
+        frames: origins whose pages may show it in a frame.
+    """
+    return [
+        Middleware(Headed, frames=frames),
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+        Middleware(SameSite),
+    ]
+
+
+class Headed:
+    """Puts the policy of pages into every answer."""
+
+    def __init__(self, app: Asgi, frames: Sequence[str]) -> None:
+        self.app = app
+        ancestors = " ".join(frames) or "'none'"
+        self.policy = (
+            "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+            "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+            f"frame-ancestors {ancestors}"
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+
+        async def headed(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["Content-Security-Policy"] = self.policy
+                headers["X-Content-Type-Options"] = "nosniff"
+                # Addresses hold keys. "no-referrer" would make browsers hide `Origin`, too.
+                headers["Referrer-Policy"] = "same-origin"
+                headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        await self.app(scope, receive, headed)
+
+
+class SameSite:
+    """Refuses forms that another site's page sends."""
+
+    def __init__(self, app: Asgi) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            headers = Headers(scope=scope)
+            origin = headers.get("origin")
+            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+                await Response("The form came from another site.", 403)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+async def posted(request: Request) -> dict[str, str]:
+    """The fields of a form; of a name that stands twice the last.
+
+    Raises:
+        HTTPException: it is too large, or nobody says how large.
+    """
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal():
+        raise HTTPException(411, "The length of the form is missing.")
+    if int(length) > MOST_BYTES:
+        raise HTTPException(413, f"The text is too long: at most {MOST_BYTES} bytes.")
+    form = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    return {key: value for key, value in form.items() if isinstance(value, str)}
