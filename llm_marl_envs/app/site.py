@@ -141,7 +141,7 @@ class Site:
             given=given,
             seats=[(agent, able(players, agent)) for agent in seats],
             teams=[player for player in players if {*seats} <= {*player.seats}],
-            last=seats[-1] if seats else "",
+            usual=_usual_seat(seats, given),
             tasks=tasks,
             error=error,
         )
@@ -324,6 +324,12 @@ class Site:
     async def busy(self, request: Request, error: Exception) -> Response:
         """A page that says that there is no room."""
         return page("refused", request, status=503, text=str(error))
+
+
+def _usual_seat(seats: Sequence[str], given: Mapping[str, str]) -> str:
+    """The person's seat where the form does not say: the last one, if they have no other."""
+    chosen = any(given.get(f"seat.{agent}") == YOU for agent in seats)
+    return seats[-1] if seats and not chosen else ""
 
 
 def able(players: Sequence[Player], agent: str) -> list[Player]:

@@ -100,6 +100,10 @@ def a_run(folder: Path, *, text: str = "a word", name: str = "train/388") -> Pat
     return folder
 
 
+VOID = ("meta", "link", "input")
+"""Tags that hold nothing, of those that pages use."""
+
+
 class Reader(HTMLParser):
     """Tags with their attributes, and the text outside of the style sheet."""
 
@@ -113,7 +117,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
+        if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -1,0 +1,241 @@
+"""Addresses and forms over HTTP: what is answered, what is refused, what texts may do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from support.app_site import served
+from support.reports import HOSTILE, Reader
+
+from llm_marl_envs.app.guards import MOST_BYTES
+from llm_marl_envs.app.space import write_space
+from llm_marl_envs.commands.app import APP
+from llm_marl_envs.core.records import read_jsonl
+from llm_marl_envs.core.rendering import visible
+from llm_marl_envs.play.replay import replay
+
+DEBATE = {"env_id": "debate-v0", "seed": "3"} | {f"seat.debater_{n}": "agreed" for n in range(3)}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served([tmp_path_factory.mktemp("runs")]) as address:
+        yield address
+
+
+def ask(site: str, path: str, form: Any = None, **headers: str) -> tuple[int, str, Any]:
+    """Status, text and headers; nothing is followed."""
+    connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=60)
+    body = None if form is None else urlencode(form)
+    sent = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
+    method = "GET" if form is None else "POST"
+    connection.request(
+        method, path, body, sent | {k.replace("_", "-"): v for k, v in headers.items()}
+    )
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode("utf-8"), answer.headers
+
+
+def begun(site: str, **changes: str) -> str:
+    status, _, headers = ask(site, "/games", DEBATE | changes)
+    assert status == 303
+    return headers["location"]
+
+
+def question(text: str) -> str:
+    return re.findall(r'name="question" value="(\d+)"', text)[0]
+
+
+def test_pages_and_their_policy(site: str) -> None:
+    for path in ("/", "/play", "/play/debate-v0", "/compare/debate-v0", "/watch", "/style.css"):
+        status, text, headers = ask(site, path)
+        assert status == 200, path
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        links = re.findall(r'(?:src|href)="([^"]*)"', text)
+        assert not [link for link in links if link.startswith(("//", "http"))]  # this site alone
+
+
+@pytest.mark.parametrize(
+    "path", ["/play/os:system", "/play/nothing-v0", "/games/x", "/x", "/static/../site.py"]
+)
+def test_what_is_not_there(site: str, path: str) -> None:
+    status, text, _ = ask(site, path)
+    assert status == 404
+    assert "Traceback" not in text
+
+
+def test_other_sites_and_other_names_are_refused(site: str) -> None:
+    assert ask(site, "/", Host="evil.example")[0] == 400
+    for origin in ("http://evil.example", "null"):
+        assert ask(site, "/games", DEBATE, Origin=origin)[0] == 403
+    assert ask(site, "/games", DEBATE, Origin=site)[0] == 303
+
+
+def test_a_form_that_is_too_long(site: str) -> None:
+    assert ask(site, "/games", {"env_id": "x" * MOST_BYTES})[0] == 413
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"arg.n_agents": "99"}, "n_agents"),
+        ({"arg.n_agents": "two"}, "n_agents"),
+        ({"task": "99999999"}, "task"),
+        ({"seat.debater_1": "os:system"}, "debater_1"),
+        ({"seat.debater_1": "<b>"}, "debater_1"),
+        ({"arg.n_agents": "4"}, "debater_3"),  # a seat more than the form had
+    ],
+)
+def test_a_mistake_is_one_line_above_the_form(
+    site: str, changes: dict[str, str], said: str
+) -> None:
+    status, text, _ = ask(site, "/games", DEBATE | changes)
+    assert status == 400
+    (line,) = re.findall(r'role="alert">([^<]*)<', text)
+    assert said in line
+    assert "Begin" in text or "Show the seats" in text
+    assert "Traceback" not in text
+
+
+def test_an_episode_and_its_transcript(site: str, tmp_path: Path) -> None:
+    place = begun(site, **{"seat.debater_2": "you"})
+    _, text, _ = ask(site, place)
+    assert ask(site, f"{place}/episode.jsonl")[0] == 404
+    for said in ("first\r\nline", "Answer: x"):
+        status, _, headers = ask(site, f"{place}/act", {"question": question(text), "text": said})
+        assert (status, headers["location"]) == (303, place)
+        _, text, _ = ask(site, place)
+    status, record, headers = ask(site, f"{place}/episode.jsonl")
+    assert status == 200
+    assert "debate-v0" in headers["content-disposition"]
+    (tmp_path / "episode.jsonl").write_text(record)
+    (episode,) = read_jsonl(tmp_path / "episode.jsonl")
+    assert [t.action for t in episode.trajectory("debater_2")] == ["first\nline", "Answer: x"]
+    assert [t.reward for t in replay(episode).turns] == [t.reward for t in episode.turns]
+    assert "What the environment says" in text
+
+
+def test_two_people_do_not_meet(site: str) -> None:
+    one, other = (begun(site, **{"seat.debater_2": "you"}) for _ in range(2))
+    assert one != other
+    _, text, _ = ask(site, one)
+    ask(site, f"{one}/act", {"question": question(text), "text": "only in mine"})
+    assert "only in mine" in ask(site, one)[1]
+    assert "only in mine" not in ask(site, other)[1]
+    assert "Your action, turn 1" in ask(site, other)[1]
+    status, _, headers = ask(site, f"{one}/act", {"leave": "1"})
+    assert (status, headers["location"]) == (303, "/play")
+    assert ask(site, one)[0] == 404
+    assert ask(site, other)[0] == 200
+
+
+def test_hostile_texts_stay_texts(site: str) -> None:
+    place = begun(site, **{"seat.debater_2": "you"})
+    whole = "\n".join(HOSTILE).replace("\r", "").replace("\ud800", "")
+    _, text, _ = ask(site, place)
+    harmless = {tag for tag, _ in Reader(text).tags}
+    ask(site, f"{place}/act", {"question": question(text), "text": whole})
+    read = Reader(ask(site, place)[1])
+    assert visible(whole) in read.text
+    assert {tag for tag, _ in read.tags} == harmless
+    names = {name for _, attributes in read.tags for name in attributes}
+    assert not [name for name in names if name.startswith("on")]
+
+
+def test_two_teams_and_pairings(site: str) -> None:
+    seats = ("helper_0", "main_0")
+    sides = {f"left.{a}": "agreed" for a in seats} | {f"right.{a}": "silent" for a in seats}
+    form = {"env_id": "coop_coding-v0", "seed": "1"}
+    _, _, headers = ask(site, "/matches", form | sides)
+    text = finished(site, headers["location"])
+    assert "solved (1.00)" in text
+    assert "not solved (0.00)" in text
+    chosen = {"team.agreed": "1", "team.silent": "1", "tasks": "3"}
+    _, _, headers = ask(site, "/pairings", form | chosen)
+    assert "heat" in finished(site, headers["location"])
+    status, text, _ = ask(site, "/pairings", form | {"team.agreed": "1"})
+    assert (status, "2 to 6" in text) == (400, True)
+
+
+def finished(site: str, place: str) -> str:
+    for _ in range(60):
+        _, text, headers = ask(site, f"{place}/part")
+        if headers["x-working"] == "0":
+            return text
+    raise AssertionError("it does not end")
+
+
+def test_a_run_that_is_no_run(site: str) -> None:
+    status, text, _ = ask(site, "/watch/runs?run=../../etc")
+    assert status == 200
+    assert "no such folder" in text
+    assert ask(site, "/watch/runs")[2]["location"] == "/watch"
+
+
+def test_it_starts_without_torch_and_soon(run_python: Any) -> None:
+    program = (
+        "import time; start = time.process_time()\n"
+        "from llm_marl_envs.app.serve import launch\n"
+        "from llm_marl_envs.app.site import Site\n"
+        "Site(['runs']).program()\n"
+        "taken = time.process_time() - start\n"
+        "import sys; from support.cost import seconds_of_a_loop\n"
+        "print({'torch', 'transformers', 'matplotlib', 'pandas'} & set(sys.modules))\n"
+        "print(taken * min(1, 0.001 / seconds_of_a_loop()))"
+    )
+    heavy, seconds = run_python(program).splitlines()
+    assert heavy == "set()"
+    assert float(seconds) < 3
+
+
+def test_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "llm_marl_envs.cli", "app", str(tmp_path), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[0]
+        assert address.startswith("http://127.0.0.1:")
+        assert ask(address, "/")[0] == 200
+        taken = subprocess.run(
+            [*command[:-1], address.rpartition(":")[2]], capture_output=True, text=True
+        )
+        assert taken.returncode != 0
+        assert "port" in taken.stderr
+        assert "Traceback" not in taken.stderr
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def test_what_a_space_needs(tmp_path: Path) -> None:
+    wheel = tmp_path / "llm_marl_envs-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"wheel")
+    write_space(tmp_path / "space", wheel)
+    written = {p.name for p in (tmp_path / "space").iterdir()}
+    assert written == {"README.md", "Dockerfile", wheel.name, "runs"}
+    card = (tmp_path / "space" / "README.md").read_text()
+    assert "sdk: docker" in card
+    docker = (tmp_path / "space" / "Dockerfile").read_text()
+    (line,) = re.findall(r"CMD (\[.*\])", docker, re.DOTALL)
+    words = json.loads(line.replace("\\\n", ""))
+    parser = ArgumentParser()
+    APP.add(parser)
+    parsed = parser.parse_args(words[2:])  # the command takes what the file says
+    assert (parsed.port, parsed.frame) == (7860, ["https://huggingface.co"])
+    for missing in (tmp_path / "other.whl", tmp_path / "none"):
+        with pytest.raises(ValueError, match="wheel"):
+            write_space(tmp_path / "space", missing)

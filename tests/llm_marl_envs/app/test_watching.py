@@ -1,0 +1,130 @@
+"""A run while it trains: numbers worked by hand from its log and its settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_marl_envs.app import watching
+from llm_marl_envs.app.watching import Watcher, duration, watched
+
+
+def a_run(folder: Path, updates: int, *, ended: bool = False, **trainer: Any) -> Path:
+    """Updates of 2 s each, but the third, which took 10; 0.5 s of sampling, 1.5 s of learning."""
+    folder.mkdir(parents=True, exist_ok=True)
+    seconds = 0.0
+    lines: list[dict[str, Any]] = [{"engine": {"name": "generate"}}]
+    for step in range(1, updates + 1):
+        seconds += 10.0 if step == 3 else 2.0
+        times = {"time/sampling": 0.5, "time/update": 1.5, "time/rollout": 0.7}
+        lines.append(
+            {"loss": 0.1, "reward": 0.5, "step": step, "cost/seconds": seconds, "epoch": step / 10}
+            | times
+        )
+    if ended:
+        lines.append({"train_runtime": seconds, "step": updates})
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "settings.json").write_text(json.dumps({"settings": {"trainer": trainer}}))
+    return folder
+
+
+def test_how_far_it_is(tmp_path: Path) -> None:
+    (progress,) = watched({"a": a_run(tmp_path, 10, max_steps=40)}).progress
+    assert (progress.step, progress.steps, progress.update_seconds) == (10, 40, 2.0)
+    assert progress.left_seconds == 60.0
+    assert progress.words == "update 10 of 40, 2.00 s an update, about 60 s left"
+
+
+def test_steps_follow_from_epochs(tmp_path: Path) -> None:
+    run = a_run(tmp_path, 10, max_steps=-1, num_train_epochs=3.0)
+    (progress,) = watched({"a": run}).progress
+    assert (progress.steps, progress.left_seconds) == (30, 40.0)
+
+
+def test_nobody_knows_the_end(tmp_path: Path) -> None:
+    (progress,) = watched({"a": a_run(tmp_path, 1)}).progress
+    assert (progress.steps, progress.update_seconds, progress.left_seconds) == (None, None, None)
+    assert progress.words == "update 1"
+
+
+def test_it_has_ended(tmp_path: Path) -> None:
+    (progress,) = watched({"a": a_run(tmp_path, 4, ended=True, max_steps=4)}).progress
+    assert progress.ended
+    assert progress.left_seconds == 0.0
+    assert "ended" in progress.words
+
+
+def test_a_run_that_stopped_is_remarked(tmp_path: Path) -> None:
+    run = a_run(tmp_path, 4, max_steps=9)
+    then = time.time() - 1000
+    os.utime(run / "log.jsonl", (then, then))
+    (progress,) = watched({"a": run}).progress
+    assert "17 min" in progress.words
+    assert "stopped" in progress.words
+
+
+def test_seconds_by_part(tmp_path: Path) -> None:
+    shown = watched({"a": a_run(tmp_path / "a", 5), "b": a_run(tmp_path / "b", 5)})
+    assert shown.seconds is not None
+    assert [tuple(row) for row in shown.seconds.rows] == [
+        ("update", "1.50", "1.50"),
+        ("sampling", "0.50", "0.50"),
+    ]
+
+
+def test_several_runs_lie_over_one_another(tmp_path: Path) -> None:
+    folders = {name: a_run(tmp_path / name, 12) for name in "ab"}
+    (alone,) = [c for c in watched({"a": folders["a"]}).charts if c.title == "Mean return"]
+    (both,) = [c for c in watched(folders).charts if c.title == "Mean return"]
+    assert [name for _, name in alone.keys] == ["reward"]
+    assert [name for _, name in both.keys] == ["a: reward", "b: reward"]
+    assert watched(folders).episodes is None
+
+
+def test_a_half_written_line_is_left_out(tmp_path: Path) -> None:
+    run = a_run(tmp_path, 3)
+    with open(run / "log.jsonl", "a") as log:
+        log.write('{"loss": 0.1, "st')
+    shown = watched({"a": run})
+    assert shown.progress[0].step == 3
+    assert any("cut off" in note for note in shown.notes)
+    (run / "log.jsonl").write_text("no JSON\n{}\n")
+    with pytest.raises(ValueError, match="line 1"):
+        watched({"a": run})
+
+
+def test_it_is_drawn_again_when_something_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, watcher = a_run(tmp_path, 3), Watcher()
+    first = watcher.look({"a": run})
+    assert watcher.look({"a": run}) is first
+    monkeypatch.setattr(watching, "IDLE_SHARE", 1e6)
+    a_run(run, 4)
+    second = watcher.look({"a": run})  # the first drawing's rest may be over, or not
+    monkeypatch.setattr(watching, "IDLE_SHARE", 0)
+    time.sleep(0.01)
+    assert watcher.look({"a": run}).progress[0].step in (3, 4)
+    fresh = Watcher()
+    assert fresh.look({"a": run}).progress[0].step == 4
+    monkeypatch.setattr(watching, "IDLE_SHARE", 1e6)
+    resting = Watcher()
+    before = resting.look({"a": run})
+    a_run(run, 5)
+    assert resting.look({"a": run}) is before
+    assert second.progress[0].step in (3, 4)
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (3.4, 89, 120, 5000, 12000)] == [
+        "3 s",
+        "89 s",
+        "2 min",
+        "83 min",
+        "3 h 20 min",
+    ]
