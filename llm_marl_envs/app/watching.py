@@ -29,7 +29,7 @@ EPISODES = 8
 QUIET_SECONDS = 10.0
 """An update that takes this many times longer than usual, and this long, is remarked."""
 IDLE_SHARE = 20
-"""How many times longer than it takes to draw passes before a run is drawn again."""
+"""How many times the processor time of a drawing passes before a run is drawn again."""
 KEPT = 8
 """Sets of runs whose drawings are kept."""
 PARTS, WHOLE = "time/", "time/rollout"
@@ -112,11 +112,11 @@ class Watcher:
         state = [_state(path) for path in folders.values()]
         with self._lock:
             before, until, shown = self._seen.pop(key, (None, 0.0, None))
-            begun = time.monotonic()
-            if shown is None or (state != before and begun >= until):
+            if shown is None or (state != before and time.monotonic() >= until):
+                begun = time.thread_time()
                 shown = watched(folders)
-                ended = time.monotonic()
-                before, until = state, ended + IDLE_SHARE * (ended - begun)
+                drawing = time.thread_time() - begun
+                before, until = state, time.monotonic() + IDLE_SHARE * drawing
             self._seen[key] = before, until, shown
             while len(self._seen) > KEPT:
                 del self._seen[next(iter(self._seen))]

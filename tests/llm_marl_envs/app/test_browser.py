@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -218,3 +221,29 @@ def test_every_environment_by_clicks(
     assert "Answer: 1" in [turn.action for turn in kept.turns]
     page.wait_for_function("document.getElementById('part').dataset.source === ''", timeout=60_000)
     sound(page)
+
+
+@pytest.mark.long
+def test_a_real_run_is_watched_while_it_trains(browser: Browser, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "llm_marl_envs.cli", "train", "--config", "matrix_game_tiny"]
+    run = tmp_path / "runs" / "game"
+    options = {"output_dir": run, "max_steps": 40, "transcript_every": 5}
+    for key, value in options.items():
+        command += ["--override", f"{key}={value}"]
+    with served([tmp_path / "runs"]) as address, open(tmp_path / "said.txt", "wb") as said:
+        training = subprocess.Popen(command, stdout=said, stderr=said)
+        try:
+            while not (run / "log.jsonl").is_file():
+                assert training.poll() is None, (tmp_path / "said.txt").read_text()
+                time.sleep(0.2)
+            page = browser.new_page(viewport={"width": SMALL, "height": 800}, base_url=address)
+            page.goto("/watch")
+            page.get_by_role("link", name="game").click()
+            page.get_by_text("of 40").first.wait_for(timeout=60_000)
+            assert training.poll() is None  # it trains while it is watched
+            page.get_by_text("ended").wait_for(timeout=300_000)
+            page.get_by_text("The newest recorded episodes").wait_for()
+            sound(page)
+        finally:
+            training.kill()
+            training.wait()
