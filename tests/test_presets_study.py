@@ -101,6 +101,27 @@ def test_runs_of_a_seed_begin_with_the_same_weights(there: Any, name: str):
     assert [len(points) for points in begun.values()] == [len(arms)] * study.seeds
 
 
+def test_the_page_holds_the_leader_with_the_difficulty_schedule(there: Any):
+    """Beside the same seeds without it."""
+    page = (ROOT / "docs" / "tiny_presets.md").read_text()
+    study = there.debate_leader.STUDY
+    places, rows, gains = ("own/success", "own/by seat"), [], []
+    for seed in (110, 111, 112):
+        name = f"{study.preset}-preset-{seed}.json"
+        kinds = ("difficulty", "fresh")
+        runs = [
+            read_json(ROOT / "benchmarks" / "results" / "presets" / kind / name) for kind in kinds
+        ]
+        assert runs[0]["overrides"] == ["schedules={difficulty: {highest: 0.75}}"]
+        assert not runs[1].get("overrides")
+        cells = [there.study.cell(run, place) for run in runs for place in places]
+        rows.append(f"| {seed} | {' | '.join(cells)} |")
+        gained = [there.study.number(run["after"], places[0]) for run in runs]
+        gains.append(f"{gained[0] - gained[1]:.3f}")
+    assert "\n".join(rows) in page
+    assert f"{gains[0]}, {gains[1]} and {gains[2]}" in " ".join(page.split())
+
+
 def test_the_table_by_hand(there: Any):
     def point(pay: float) -> dict[str, Any]:
         return {"heard": {"return": pay, "legal": 1.0}, "beside": {"liar": 0.25}}
@@ -136,7 +157,7 @@ def test_every_arm_changes_the_preset_as_it_says(
         for arm, make_run in study.arms.items():
             if arm != "crossed":
                 make_run(study, None, arm, 105)
-    assert len(found) == 18
+    assert len(found) == 21
     for (preset, arm), changes in found.items():
         name = preset.removesuffix("_tiny")
         plain, changed = run(name), run(name, *changes)
