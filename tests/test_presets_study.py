@@ -33,6 +33,7 @@ PRESETS = (
     "tic_tac_toe",
     "commons",
     "public_goods",
+    "donor",
     "debate_leader",
 )
 PAGES = {"debate_leader": "debate"}
@@ -252,6 +253,24 @@ def test_those_who_share_and_those_who_grab(there: Any, run: Callable[..., Any])
     nobody = sum(1 / factor for factor in (1.5, 2.0, 2.5)) / 3
     assert (found["efficiency"], found["survival"]) == (pytest.approx(nobody), None)
     assert found["over_use"] == 1
+    settings = run("donor")
+    seats = there.study.held_out(settings).possible_agents
+    for plan, efficiency in (("grabber", 1 / 8), ("sharer", 1)):
+        team = dict.fromkeys(seats, named(there, settings, plan))
+        found = there.donor.measure(settings, team)["society"]
+        assert (found["efficiency"], found["over_use"]) == (efficiency, efficiency < 1)
+
+
+def test_who_gives_to_whom_differs_between_the_splits_of_donors(
+    there: Any, run: Callable[..., Any]
+):
+    settings = run("donor")
+    games = []
+    for split in ("train", "test"):
+        env = there.study.held_out(settings, split=split).unwrapped
+        games.append({env.game(task).to for task in env.source})
+    assert (len(games[0]), len(games[1])) == (4, 2)
+    assert not games[0] & games[1]
 
 
 def named(there: Any, settings: Any, plan: str) -> Any:
