@@ -33,6 +33,7 @@ PRESETS = (
     "tic_tac_toe",
     "commons",
     "public_goods",
+    "donor",
     "debate_leader",
 )
 PAGES = {"debate_leader": "debate"}
@@ -101,6 +102,27 @@ def test_runs_of_a_seed_begin_with_the_same_weights(there: Any, name: str):
     assert [len(points) for points in begun.values()] == [len(arms)] * study.seeds
 
 
+def test_the_page_holds_the_leader_with_the_difficulty_schedule(there: Any):
+    """Beside the same seeds without it."""
+    page = (ROOT / "docs" / "tiny_presets.md").read_text()
+    study = there.debate_leader.STUDY
+    places, rows, gains = ("own/success", "own/by seat"), [], []
+    for seed in (110, 111, 112):
+        name = f"{study.preset}-preset-{seed}.json"
+        kinds = ("difficulty", "fresh")
+        runs = [
+            read_json(ROOT / "benchmarks" / "results" / "presets" / kind / name) for kind in kinds
+        ]
+        assert runs[0]["overrides"] == ["schedules={difficulty: {highest: 0.75}}"]
+        assert not runs[1].get("overrides")
+        cells = [there.study.cell(run, place) for run in runs for place in places]
+        rows.append(f"| {seed} | {' | '.join(cells)} |")
+        gained = [there.study.number(run["after"], places[0]) for run in runs]
+        gains.append(f"{gained[0] - gained[1]:.3f}")
+    assert "\n".join(rows) in page
+    assert f"{gains[0]}, {gains[1]} and {gains[2]}" in " ".join(page.split())
+
+
 def test_the_table_by_hand(there: Any):
     def point(pay: float) -> dict[str, Any]:
         return {"heard": {"return": pay, "legal": 1.0}, "beside": {"liar": 0.25}}
@@ -136,7 +158,7 @@ def test_every_arm_changes_the_preset_as_it_says(
         for arm, make_run in study.arms.items():
             if arm != "crossed":
                 make_run(study, None, arm, 105)
-    assert len(found) == 18
+    assert len(found) == 21
     for (preset, arm), changes in found.items():
         name = preset.removesuffix("_tiny")
         plain, changed = run(name), run(name, *changes)
@@ -231,6 +253,24 @@ def test_those_who_share_and_those_who_grab(there: Any, run: Callable[..., Any])
     nobody = sum(1 / factor for factor in (1.5, 2.0, 2.5)) / 3
     assert (found["efficiency"], found["survival"]) == (pytest.approx(nobody), None)
     assert found["over_use"] == 1
+    settings = run("donor")
+    seats = there.study.held_out(settings).possible_agents
+    for plan, efficiency in (("grabber", 1 / 8), ("sharer", 1)):
+        team = dict.fromkeys(seats, named(there, settings, plan))
+        found = there.donor.measure(settings, team)["society"]
+        assert (found["efficiency"], found["over_use"]) == (efficiency, efficiency < 1)
+
+
+def test_who_gives_to_whom_differs_between_the_splits_of_donors(
+    there: Any, run: Callable[..., Any]
+):
+    settings = run("donor")
+    games = []
+    for split in ("train", "test"):
+        env = there.study.held_out(settings, split=split).unwrapped
+        games.append({env.game(task).to for task in env.source})
+    assert (len(games[0]), len(games[1])) == (4, 2)
+    assert not games[0] & games[1]
 
 
 def named(there: Any, settings: Any, plan: str) -> Any:

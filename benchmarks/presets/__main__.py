@@ -26,6 +26,7 @@ from benchmarks.presets import (
     agents_net,
     commons,
     debate_leader,
+    donor,
     public_goods,
     referential,
     tic_tac_toe,
@@ -43,6 +44,7 @@ STUDIES = {
         tic_tac_toe,
         commons,
         public_goods,
+        donor,
         debate_leader,
     )
 }

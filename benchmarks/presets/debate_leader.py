@@ -11,6 +11,10 @@ the run file, with which settings were chosen: they differ in what is sampled an
 Written down before the runs of the seeds that are reported. The leader learns whom to read if
 `success` after training is above 1/3, the best that is possible without looking who speaks, by 0.1
 or more on each seed, and `shuffled` is not.
+
+Written down before the runs of seeds 110 to 112, with `schedules: {difficulty: {highest: 0.75}}`
+and without: it helps if `success` after training is higher with it, on each of them by 0.05 or
+more. Groups that mostly succeed then teach nothing; they are few, so little is expected.
 """
 
 from __future__ import annotations

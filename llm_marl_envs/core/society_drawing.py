@@ -27,6 +27,8 @@ COLOURS, LETTER = 6, 7
 LONGEST_NAME = 12
 FEWEST = 4
 """Ticks of an axis, at most; with the zero one more."""
+LEAST = 1e-300
+"""Of an amount that is drawn: steps of an axis of smaller ones are no numbers any more."""
 
 LIGHT = (
     "--paper:#fff;--ink:#1c2024;--soft:#5c646d;--rule:#d9dee3;--warn:#c62828;"
@@ -127,7 +129,8 @@ def _bars(society: Society, slot: float) -> list[str]:
     count = len(society.rounds)
     stocks = [society.stock(at) or 0.0 for at in range(count)]
     amounts = [[value or 0.0 for value in society.each(society.amount, s)] for s in society.seats]
-    top = max(*stocks, *map(sum, zip(*amounts, strict=True))) or 1.0
+    most = max(*stocks, *map(sum, zip(*amounts, strict=True)))
+    top = most if most > LEAST else 1.0
     unit = HIGH / top
     title = f"what each {society.verb or 'did'}" + (", grey what there was" if any(stocks) else "")
     parts = [_text(4, 14, title), *_grid(_steps(top), lambda value: value * unit)]

@@ -110,8 +110,8 @@ They say what they will name, and heed what was named.
 ## Tasks and licence
 A task has a stock and a capacity. `train/0` is the paper's: 100 and 100; in the others the capacity
 is 50 to 150, the stock a half of it or more. No such pair is in two splits. `ood` has capacities
-from 200 to 300. In the inverse form a half of the stock is the first harm. Texts and tasks share
-the library's licence.
+from 200 to 300. In the inverse form a half of the stock is the first harm, and stocks are even.
+Texts and tasks share the library's licence.
 
 Differences from the paper: (1) after a month all are told what each named; there a mayor tells it
 in the talk. (2) All talk at once, so that a turn is the same for each seat. (3) There are no
@@ -126,7 +126,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -191,7 +191,10 @@ class CommonsEnv(SocietyEnv):
         self.skin = SKINS[options.skin]
         super().__init__(
             agents=[f"villager_{i}" for i in range(options.n_agents)],
-            source=options.opened(stock_tasks, stock_task_of_row),
+            source=options.opened(
+                partial(stock_tasks, inverse=self.skin.harm),
+                partial(stock_task_of_row, inverse=self.skin.harm),
+            ),
             phases=(*[TALK] * options.talk, NAME),
             max_turns=options.turns,
             render_mode=options.render_mode,

@@ -119,7 +119,9 @@ They say what they will do, and heed what was done.
 ## Tasks and licence
 A task has an endowment and a draw, from which follows who meets whom. `train/0` has the paper's
 endowment, 10; in the others it is 6 to 14, in `ood` 30 to 60. No draw is in two of the other
-splits. Texts and tasks share the library's licence.
+splits. With fewer than six seats or three rounds there are few ways to meet, so that draws repeat
+them; there no endowment is in two splits. Rows are split by their draw, unless they name a split.
+Texts and tasks share the library's licence.
 
 Differences from the paper: (1) in each round everybody gives and everybody gets; there a half of
 the seats give, the others get, and then the other way round. So six rounds here are twelve there.
@@ -137,6 +139,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -198,11 +201,13 @@ class DonorEnv(SocietyEnv):
 
     def __init__(self, **arguments: Any) -> None:
         self.options = options = DonorOptions(**arguments)
+        rounds = -(-options.turns // (options.talk + 1))
+        tasks = partial(gift_tasks, seats=options.n_agents, rounds=rounds)
         super().__init__(
             phases=(*(TALK,) * options.talk, GIVE),
             max_turns=options.turns,
             agents=[f"giver_{i}" for i in range(options.n_agents)],
-            source=options.opened(gift_tasks, gift_task_of_row),
+            source=options.opened(tasks, gift_task_of_row),
             render_mode=options.render_mode,
         )
         rules = self.rules(self.source[0])  # what pay is divided by grows with the endowment

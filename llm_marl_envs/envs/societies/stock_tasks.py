@@ -1,4 +1,8 @@
-"""Tasks of a shared stock: how much there is, how much there can be, and which split that is in."""
+"""Tasks of a shared stock: how much there is, how much there can be, and which split that is in.
+
+A harm begins with a half of the stock, so there an odd stock is the same game as the even one below
+it. It is in no task, and a row of it is in the same split.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,24 @@ def key_of(stock: int, capacity: int) -> str:
 
 
 @lru_cache(maxsize=8)
-def stock_tasks(split: str) -> ListSource:
-    """All tasks of a split, in a fixed order that looks drawn: a half of the capacity and more."""
+def stock_tasks(split: str, inverse: bool) -> ListSource:
+    """All tasks of a split, in a fixed order that looks drawn: a half of the capacity and more.
+
+    Args:
+        split: of the tasks.
+        inverse: whether the units are a harm.
+    """
     capacities = OOD_CAPACITIES if split == "ood" else CAPACITIES
-    pairs = ((stock, of) for of in capacities for stock in range(of // 2, of + 1))
+    pairs = (
+        (stock, of)
+        for of in capacities
+        for stock in range(of // 2, of + 1)
+        if not (inverse and stock % 2)
+    )
     return drawn_tasks("commons", split, pairs, PAPER, ("stock", "capacity"), key_of)
 
 
-def stock_task_of_row(row: Row) -> Task:
+def stock_task_of_row(row: Row, inverse: bool) -> Task:
     """The task of a row: `stock` and `capacity`, whole numbers; perhaps `id`, `split`.
 
     Raises:
@@ -43,6 +57,6 @@ def stock_task_of_row(row: Row) -> Task:
         raise ValueError(
             f"stock={stock!r:.60}: expected a whole number, {LEAST} to the capacity, {capacity}"
         )
-    key = key_of(stock, capacity)
-    name = str(row.get("id") or f"row-{hash_of(key):016x}")
+    key = key_of(stock - stock % 2 if inverse else stock, capacity)
+    name = str(row.get("id") or f"row-{hash_of(key_of(stock, capacity)):016x}")
     return Task(name, split_of_row(row, key), {"stock": stock, "capacity": capacity})

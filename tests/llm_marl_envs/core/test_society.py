@@ -164,7 +164,7 @@ def test_hostile_names_are_text(text: str):
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 400])
-@pytest.mark.parametrize("amount", [0, 1e-300, 7, 9e99])
+@pytest.mark.parametrize("amount", [0, 5e-324, 1e-320, 1e-300, 7, 9e99])
 def test_any_numbers_can_be_drawn(rounds: int, amount: float):
     facts = {"stock": amount, "spent": amount, "fined": amount, "group": ("a_0",)}
     told = {f"a_{i}": [took(amount, True, **facts)] * rounds for i in range(12)}

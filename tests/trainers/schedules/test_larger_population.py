@@ -108,6 +108,28 @@ def test_those_who_sit_learn_and_those_who_rest_are_exactly_as_they_were(
     }
 
 
+def test_advantages_are_told_of_who_began_and_turns_say_who_acted(tmp_path: Path):
+    made = trainer(tmp_path, {"size": 3}, max_steps=2)
+    given: list[Any] = []
+    algorithm = made.collector.algorithm
+    advantages = algorithm.advantages
+
+    def noted(inputs: Any) -> Any:
+        given.append(inputs)
+        return advantages(inputs)
+
+    algorithm.advantages = noted
+    made.train()
+    assert len(given) == 2
+    for update, inputs in enumerate(given):
+        assert dict(inputs.policies) == {seat: seat for seat in SEATS}
+        sat = line_ups(made, update)
+        assert any(group != inputs.policies for group in sat)
+        for group, seats in zip(inputs.groups, sat, strict=True):
+            for episode in group.episodes:
+                assert {turn.agent: turn.response.policy for turn in episode.turns} == seats
+
+
 def test_costs_count_what_everybody_said(tmp_path: Path):
     made = trainer(tmp_path, {"size": 3, "grow": 1}, max_steps=3)
     played: list[Any] = []

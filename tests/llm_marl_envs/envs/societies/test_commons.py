@@ -352,7 +352,7 @@ def test_the_pages_landscape_and_bounds():
         "one acts for all, the others name 0, mean over seats": alone,
     }.items():
         assert row(name, [known(*form) for form in forms]) in PAGE
-    for skin, shown in (("fish", "0.120 (random), 1\nand 1"), ("waste", "0.710, 0.244 and 1")):
+    for skin, shown in (("fish", "0.120 (random), 1\nand 1"), ("waste", "0.707, 0.242 and 1")):
         env = make(ENV, split="test", skin=skin)
         bounds = [env.bounds(task) for task in env.source]
         random, solo, team = (
@@ -425,6 +425,28 @@ def test_splits_are_disjoint_and_begin_with_the_papers_stock():
         assert a == b or not seen[a] & seen[b]
     assert dict(make(ENV).source[0].data) == {"stock": 100, "capacity": 100}
     assert min(map(len, seen.values())) >= 40
+
+
+@pytest.mark.parametrize("skin", ["fish", "waste"])
+def test_no_game_is_in_two_splits(skin: str):
+    games: dict[str, set[Any]] = {}
+    for split in ("train", "val", "test", "ood"):
+        env = make(ENV, split=split, skin=skin).unwrapped
+        games[split] = {env.game(task) for task in env.source}
+        assert len(games[split]) == len(env.source) >= 20
+    for a, b in product(games, repeat=2):
+        assert a == b or not games[a] & games[b]
+
+
+def test_rows_of_the_same_harm_are_in_the_same_split():
+    rows = [{"stock": stock, "capacity": 100} for stock in range(50, 100)]
+    where = {
+        task.data["stock"]: split
+        for split in ("train", "val", "test")
+        for task in make(ENV, tasks=rows, split=split, skin="waste").unwrapped.source
+    }
+    assert len({*where.values()}) == 3
+    assert all(where[stock] == where[stock + 1] for stock in range(50, 100, 2))
 
 
 @pytest.mark.parametrize(

@@ -413,6 +413,29 @@ def test_splits_are_disjoint_and_begin_with_the_papers_endowment():
 
 
 @pytest.mark.parametrize(
+    "kwargs",
+    [
+        {},
+        {"turns": 3},
+        {"turns": 2},
+        {"turns": 4, "talk": 1},
+        {"turns": 1, "n_agents": 12},
+        *({"n_agents": n} for n in (2, 3, 4, 5, 7, 12)),
+    ],
+    ids=str,
+)
+def test_no_game_is_in_two_splits(kwargs: dict[str, Any]):
+    games: dict[str, set[Any]] = {}
+    for split in ("train", "val", "test", "ood"):
+        env = make(ENV, split=split, **kwargs).unwrapped
+        starts = [env.game(task) for task in env.source]
+        games[split] = {(start.rules.endowment, start.to) for start in starts}
+        assert len(env.source) >= 36
+    for a, b in product(games, repeat=2):
+        assert a == b or not games[a] & games[b]
+
+
+@pytest.mark.parametrize(
     ("row", "match"),
     [
         ({"endowment": 0}, "endowment"),
