@@ -101,23 +101,21 @@ def test_a_half_written_line_is_left_out(tmp_path: Path) -> None:
 def test_it_is_drawn_again_when_something_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watching, "IDLE_SHARE", 0)
     run, watcher = a_run(tmp_path, 3), Watcher()
     first = watcher.look({"a": run})
     assert watcher.look({"a": run}) is first
-    monkeypatch.setattr(watching, "IDLE_SHARE", 1e6)
     a_run(run, 4)
-    second = watcher.look({"a": run})  # the first drawing's rest may be over, or not
-    monkeypatch.setattr(watching, "IDLE_SHARE", 0)
-    time.sleep(0.01)
-    assert watcher.look({"a": run}).progress[0].step in (3, 4)
-    fresh = Watcher()
-    assert fresh.look({"a": run}).progress[0].step == 4
+    assert watcher.look({"a": run}).progress[0].step == 4
+
+
+def test_it_is_drawn_seldom_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "IDLE_SHARE", 1e6)
-    resting = Watcher()
-    before = resting.look({"a": run})
-    a_run(run, 5)
-    assert resting.look({"a": run}) is before
-    assert second.progress[0].step in (3, 4)
+    run, watcher = a_run(tmp_path, 3), Watcher()
+    first = watcher.look({"a": run})
+    a_run(run, 4)
+    assert watcher.look({"a": run}) is first
+    assert Watcher().look({"a": run}).progress[0].step == 4
 
 
 def test_durations() -> None:
