@@ -10,7 +10,7 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs clean
+.PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ bench: $(STAMP) ## Measure ratios of speed, and fail where one fell (the others:
 
 docs: $(STAMP) ## Build the documentation site into runs/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+wheel: $(STAMP) ## Build the wheel and the source archive into dist, and check what an index would show of them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## Remove .venv and build leftovers (not runs/)
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -44,7 +44,7 @@ from llm_marl_envs.report import write_report
 from trainers.policies.token_policy import TokenPolicy
 from trainers.running.folder import TEAM, checkpoints_in, newest_checkpoint, newest_or_cleared
 from trainers.running.memory import PeakMemory
-from trainers.train import TINY, build_trainer, model_path, read_run, settled
+from trainers.train import TINY, build_trainer, checked_settings, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.cache import fingerprint
 from trainers.weights.team_files import build_team_model
@@ -220,6 +220,7 @@ def run_demo(
     begun = time.perf_counter()
     with PeakMemory() as memory:
         run = read_run(preset, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
+        checked_settings(run)
         _use_cores(run)
         print(f"1/4 {run['env']}, warm start (seed {seed}): {_named(run)} reads scripted experts")
         path = model_path(run, seed=seed, fresh=fresh)
