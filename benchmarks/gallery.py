@@ -30,8 +30,9 @@ WIDTH, HEIGHT, COLOURS = 640, 440, 24
 COLUMNS = 2
 HEAD = """# Gallery
 
-One episode of each environment, on its first training task, played by scripted experts who share their conventions. What a seat is told is grey, what
-it says is blue. Long episodes are cut. `render_mode="html"` draws them, and `python -m benchmarks.gallery` makes this page.
+One episode of each environment, on its first training task, played by scripted experts who share
+their conventions. What a seat is told is grey, what it says is blue. Long episodes are cut.
+`render_mode="html"` draws them, and `python -m benchmarks.gallery` makes this page.
 """
 STYLE = f"""
 body {{ margin: 0; background: #fff; color: #222; font: 12.5px/1.4 sans-serif; }}
