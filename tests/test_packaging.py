@@ -163,6 +163,7 @@ def test_an_installed_wheel_needs_neither_torch_nor_a_checkout(core: Path, tmp_p
 
 def test_an_installed_wheel_plays_in_an_empty_folder(core: Path, tmp_path: Path) -> None:
     command = core / "llm-marl"
+    assert "source archive" in run(command, "spec", "math_team", cwd=tmp_path)
     assert "example: llm-marl play" in run(command, "play", "--help", cwd=tmp_path)
     assert "reward" in run(command, "play", "coop_coding-v0", "--seed", "1", cwd=tmp_path)
     measured = run(command, "eval", "crowd-v0", "--team", "expert", "--tasks", "2", cwd=tmp_path)
