@@ -84,6 +84,7 @@ def test_a_mistake_is_answered_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("LLM_MARL_CACHE", str(folder / "cache"))  # no model is made before it
     before = sorted(folder.rglob("*"))
     try:
         status = main(command)
