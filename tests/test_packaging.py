@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from email import message_from_bytes
 from importlib import metadata
 from pathlib import Path
 
@@ -111,13 +112,18 @@ def packages_of(binaries: Path) -> Path:
     return next((binaries.parent / "lib").glob("python*/site-packages"))
 
 
-def install(wheel: Path, binaries: Path) -> list[str]:
-    """Put the wheel alone into an environment; returns what it requires."""
+def requirements(wheel: Path) -> list[str]:
+    """What a wheel's metadata say that it requires."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
+
+
+def install(wheel: Path, binaries: Path) -> None:
+    """Put the wheel alone into an environment."""
     python = binaries / "python"
     given = ("-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel)
     run(sys.executable, *given, cwd=binaries)
-    (found,) = metadata.distributions(name="llm-marl-envs", path=[str(packages_of(binaries))])
-    return found.requires or []
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +151,8 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
 def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel and what it requires, without an extra."""
     binaries = empty_venv(tmp_path_factory.mktemp("core") / "venv")
-    link_what_is_required(install(wheel, binaries), packages_of(binaries))
+    install(wheel, binaries)
+    link_what_is_required(requirements(wheel), packages_of(binaries))
     return binaries
 
 
@@ -174,7 +181,8 @@ def test_an_installed_wheel_plays_in_an_empty_folder(core: Path, tmp_path: Path)
 @pytest.mark.long  # it builds an embedded model
 def test_an_installed_wheel_trains(wheel: Path, tmp_path: Path) -> None:
     binaries = empty_venv(tmp_path / "venv")
-    link_what_is_required(install(wheel, binaries), packages_of(binaries), ["train"])
+    install(wheel, binaries)
+    link_what_is_required(requirements(wheel), packages_of(binaries), ["train"])
     train = ("train", "--config", "coop_coding_tiny", "--override", "max_steps=1", "--override")
     small = "tiny={demonstrations: 64, steps: 2}"
     out = "output_dir=run"
@@ -205,8 +213,7 @@ def test_a_notebook_installs_the_wheel_beside_it(
 ) -> None:
     """Without a checkout and without an index; what the library requires is there."""
     binaries = empty_venv(tmp_path / "venv")
-    requires = ["pip", *(metadata.distribution("llm-marl-envs").requires or [])]
-    link_what_is_required(requires, packages_of(binaries), extras)
+    link_what_is_required(["pip", *requirements(wheel)], packages_of(binaries), extras)
     desk = tmp_path / "desk"
     desk.mkdir()
     book = shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", desk)

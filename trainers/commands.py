@@ -21,8 +21,8 @@ from llm_marl_envs.commands.options import (
     add_threads,
     assignments,
     env_kwargs_of,
-    from_one,
     limit_threads,
+    positive_number,
     quiet_libraries,
     sampling_of,
 )
@@ -139,7 +139,7 @@ def _add_demo(parser: ArgumentParser) -> None:
         ("shown", 1, "tasks shown at the end"),
     ):
         parser.add_argument(
-            f"--{name}", type=from_one, default=value, help=f"{about} (default {value})"
+            f"--{name}", type=positive_number, default=value, help=f"{about} (default {value})"
         )
     add_threads(parser)
     parser.add_argument("--output", default="runs/demo", help="folder (default runs/demo)")

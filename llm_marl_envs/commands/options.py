@@ -114,7 +114,7 @@ def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:
     parser.add_argument(flag, action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
-def from_one(text: str) -> int:
+def positive_number(text: str) -> int:
     """A whole number, at least 1."""
     if not text.isdecimal() or not int(text):
         raise ArgumentTypeError(f"{text!r}: expected a whole number from 1")
@@ -126,7 +126,7 @@ def _task_count(text: str) -> int | None:
     if text == "all":
         return None
     try:
-        return from_one(text)
+        return positive_number(text)
     except ArgumentTypeError as error:
         raise ArgumentTypeError(f"{error}, or all") from error
 
