@@ -10,10 +10,10 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs clean
+.PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs wheel release-check clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "PYTHON=/path/to/python3.12 make setup   uses another Python (3.11 or newer)"
 
 setup: $(STAMP) ## Create .venv and install everything (skipped when up to date)
@@ -69,6 +69,14 @@ bench: $(STAMP) ## Measure ratios of speed, and fail where one fell (the others:
 
 docs: $(STAMP) ## Build the documentation site into runs/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+wheel: $(STAMP) ## Build the wheel and the source archive into dist, and check what an index would show of them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
+release-check: $(STAMP) ## Check that TAG=vX.Y.Z is the version that the files name
+	$(BIN)/python tests/support/release.py "$(TAG)"
 
 clean: ## Remove .venv and build leftovers (not runs/)
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -6,9 +6,10 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from llm_marl_envs.commands import COMMANDS, Command
-from llm_marl_envs.commands.exit_status import ending
+from llm_marl_envs.commands.exit_status import MISTAKE, ending
 from llm_marl_envs.core.plugins import GIVEN, find_modules_here, import_plugins
 
 
@@ -48,9 +49,16 @@ def _again(command: Command, options: argparse.Namespace) -> str:
     return "nothing was kept: with --output the same command would go on"
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where the usage is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(MISTAKE, f"{self.prog}: {message}; `{self.prog} --help` shows how\n")
+
+
 def _common(*, add_help: bool) -> argparse.ArgumentParser:
     """What stands before the command's name."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="llm-marl",
         description="Text environments for teams of language models, and their trainer.",
         epilog="example: llm-marl play coop_coding-v0 --seed 1",

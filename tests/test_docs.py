@@ -6,6 +6,7 @@ import html
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import yaml
 from trainers import MAGRPOConfig
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_name, make_algorithm
 from trainers.recipes import RECIPES
+from trainers.train import read_run
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -182,3 +184,22 @@ def test_the_leave_one_out_example_computes_what_it_says():
     algorithm = namespace["LeaveOneOut"](args)  # type: ignore[operator]
     advantages = algorithm.advantages(one_agent([[1], [2], [6]]))
     assert advantages.ravel().tolist() == [-3.0, -1.5, 4.5]
+
+
+def test_the_commands_of_the_answers_are_accepted():
+    """They were run once; what they are made of is still there."""
+    from llm_marl_envs import cli
+
+    text = (ROOT / "docs" / "answers.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.S)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    assert len(re.findall("^## ", text, re.M)) == 10
+    assert len(lines) >= 10
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "llm-marl"
+        cli._parser().parse_args(arguments)
+        if "--config" in arguments and arguments[arguments.index("--config") + 1] != "run.yaml":
+            taken = [arguments[i + 1] for i, one in enumerate(arguments) if one == "--override"]
+            run = read_run(arguments[arguments.index("--config") + 1], taken)
+            MAGRPOConfig(**run["trainer"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from email import message_from_bytes
 from importlib import metadata
 from pathlib import Path
 
@@ -35,30 +38,92 @@ for env_id in list_envs():
     print(env_id, len(episode.turns))
 assert "torch" not in sys.modules
 """
+NOTEBOOK = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+
+book = nbformat.read(sys.argv[1], as_version=4)
+book.cells = book.cells[: int(sys.argv[2]) or None]
+book.cells.append(nbformat.v4.new_code_cell("import llm_marl_envs; print(llm_marl_envs.__file__)"))
+NotebookClient(book, timeout=1800).execute()
+print(book.cells[-1].outputs[0]["text"])
+"""
+"""Runs the first cells of a notebook, 0 for all, and prints where the library lies."""
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def alone() -> dict[str, str]:
+    """The environment of a process that sees neither a checkout nor an index of packages."""
+    left_out = "PYTHONPATH", "VIRTUAL_ENV"
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+
+
+def run(*command: str | Path, cwd: Path, status: int = 0, seconds: float = 300) -> str:
+    """Run it; returns what it prints, on standard error where it is to fail."""
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=300
+        [str(part) for part in command],
+        cwd=cwd,
+        env=alone(),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
+    return done.stderr if status else done.stdout
 
 
-def link_what_is_required(requires: Sequence[str], packages: Path) -> None:
-    """Let a folder hold these distributions and what they require, from this environment."""
-    left, seen = list(requires), set[str]()
+def link_what_is_required(
+    requires: Sequence[str], packages: Path, extras: Sequence[str] = ()
+) -> None:
+    """Let a folder hold these distributions and what they require, from this environment.
+
+    Args:
+        requires: what a distribution requires, as its metadata has it.
+        packages: the folder.
+        extras: of that distribution.
+    """
+    left, seen = [(one, ("", *extras)) for one in requires], set[tuple[str, ...]]()
     while left:
-        required = Requirement(left.pop())
-        name = canonicalize_name(required.name)
-        if name in seen or (required.marker and not required.marker.evaluate({"extra": ""})):
+        text, wanted = left.pop()
+        required = Requirement(text)
+        key = canonicalize_name(required.name), *sorted(required.extras)
+        marker = required.marker
+        if key in seen or not (
+            marker is None or any(marker.evaluate({"extra": extra}) for extra in wanted)
+        ):
             continue
-        seen.add(name)
-        found = metadata.distribution(name)
-        left += found.requires or []
+        seen.add(key)
+        found = metadata.distribution(required.name)
+        left += [(one, ("", *required.extras)) for one in found.requires or []]
         for top in {file.parts[0] for file in found.files or ()} - {".."}:
             if not (packages / top).exists():
                 (packages / top).symlink_to(str(found.locate_file(top)))
+
+
+def empty_venv(folder: Path) -> Path:
+    """Make an environment without any package in a folder; returns where its programs are."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    return folder / "bin"
+
+
+def packages_of(binaries: Path) -> Path:
+    """Where an environment's packages are."""
+    return next((binaries.parent / "lib").glob("python*/site-packages"))
+
+
+def requirements(wheel: Path) -> list[str]:
+    """What a wheel's metadata say that it requires."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
+
+
+def install(wheel: Path, binaries: Path) -> None:
+    """Put the wheel alone into an environment."""
+    python = binaries / "python"
+    given = ("-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel)
+    run(sys.executable, *given, cwd=binaries)
 
 
 @pytest.fixture(scope="module")
@@ -82,29 +147,81 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_an_installed_wheel_needs_neither_torch_nor_a_checkout(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
-    binaries = tmp_path / "venv" / "bin"
-    python = binaries / "python"
-    install = ("-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel)
-    run(sys.executable, *install, cwd=tmp_path)
-    packages = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
-    (installed,) = metadata.distributions(name="llm-marl-envs", path=[str(packages)])
-    link_what_is_required(installed.requires or [], packages)
-    lines = run(python, "-I", "-c", PROGRAM, cwd=tmp_path).splitlines()
-    listed = run(binaries / "llm-marl", "list", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and what it requires, without an extra."""
+    binaries = empty_venv(tmp_path_factory.mktemp("core") / "venv")
+    install(wheel, binaries)
+    link_what_is_required(requirements(wheel), packages_of(binaries))
+    return binaries
+
+
+def test_an_installed_wheel_needs_neither_torch_nor_a_checkout(core: Path, tmp_path: Path) -> None:
+    lines = run(core / "python", "-I", "-c", PROGRAM, cwd=tmp_path).splitlines()
+    listed = run(core / "llm-marl", "list", cwd=tmp_path)
     assert lines
     for line in lines:
         env_id, turns = line.split()
         assert env_id in listed
         assert int(turns) >= 1
-    assert "pip install 'llm-marl-envs[train]'" in _failure(binaries / "llm-marl", "demo", tmp_path)
+    refused = run(core / "llm-marl", "demo", cwd=tmp_path, status=2)
+    assert "pip install 'llm-marl-envs[train]'" in refused
 
 
-def _failure(command: Path, argument: str, cwd: Path) -> str:
-    done = subprocess.run([str(command), argument], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 2
-    return done.stderr
+def test_an_installed_wheel_plays_in_an_empty_folder(core: Path, tmp_path: Path) -> None:
+    command = core / "llm-marl"
+    assert "source archive" in run(command, "spec", "math_team", cwd=tmp_path)
+    assert "example: llm-marl play" in run(command, "play", "--help", cwd=tmp_path)
+    assert "reward" in run(command, "play", "coop_coding-v0", "--seed", "1", cwd=tmp_path)
+    measured = run(command, "eval", "crowd-v0", "--team", "expert", "--tasks", "2", cwd=tmp_path)
+    assert "success" in measured
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long  # it builds an embedded model
+def test_an_installed_wheel_trains(wheel: Path, tmp_path: Path) -> None:
+    binaries = empty_venv(tmp_path / "venv")
+    install(wheel, binaries)
+    link_what_is_required(requirements(wheel), packages_of(binaries), ["train"])
+    train = ("train", "--config", "coop_coding_tiny", "--override", "max_steps=1", "--override")
+    small = "tiny={demonstrations: 64, steps: 2}"
+    out = "output_dir=run"
+    run(binaries / "llm-marl", *train, small, "--override", out, cwd=tmp_path, seconds=1200)
+    shown = run(
+        binaries / "llm-marl",
+        "eval",
+        "coop_coding-v0",
+        "--team",
+        "run/team",
+        "--tasks",
+        "2",
+        cwd=tmp_path,
+    )
+    assert "success" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [
+        ("01_play_an_environment", ["notebooks"]),
+        pytest.param("02_evaluate_baselines", ["notebooks", "train"], marks=pytest.mark.long),
+        pytest.param("03_train_a_team", ["notebooks", "train"], marks=pytest.mark.long),
+    ],
+)
+def test_a_notebook_installs_the_wheel_beside_it(
+    name: str, extras: list[str], wheel: Path, tmp_path: Path
+) -> None:
+    """Without a checkout and without an index; what the library requires is there."""
+    binaries = empty_venv(tmp_path / "venv")
+    link_what_is_required(["pip", *requirements(wheel)], packages_of(binaries), extras)
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    book = shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", desk)
+    play = (binaries / "python", "-c", NOTEBOOK, book)
+    assert "make wheel" in run(*play, "1", cwd=desk, status=1)
+    shutil.copy(wheel, desk)
+    lies = run(*play, "0", cwd=desk, seconds=1800).strip()
+    assert Path(lies).is_relative_to(packages_of(binaries))
 
 
 def test_the_installed_version_is_the_packages() -> None:

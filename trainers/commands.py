@@ -22,6 +22,7 @@ from llm_marl_envs.commands.options import (
     assignments,
     env_kwargs_of,
     limit_threads,
+    positive_number,
     quiet_libraries,
     sampling_of,
 )
@@ -133,8 +134,13 @@ def _add_demo(parser: ArgumentParser) -> None:
         default="coop_coding_tiny",
         help="a preset or run file with model: tiny or warm_start (default coop_coding_tiny)",
     )
-    parser.add_argument("--tasks", type=int, default=128, help="held out, a split (default 128)")
-    parser.add_argument("--shown", type=int, default=1, help="tasks shown at the end (default 1)")
+    for name, value, about in (
+        ("tasks", 128, "held out, a split"),
+        ("shown", 1, "tasks shown at the end"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=positive_number, default=value, help=f"{about} (default {value})"
+        )
     add_threads(parser)
     parser.add_argument("--output", default="runs/demo", help="folder (default runs/demo)")
     parser.add_argument("--seed", type=int, default=0, help="default 0")

@@ -323,6 +323,11 @@ class MAGRPOConfig(GRPOConfig):
         hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}
         others = {name: hint for name, hint in hints.items() if name not in declared.model_fields}
         check_types("", vars(self), others)
+        if self.max_steps < -1:
+            raise ValueError(
+                f"max_steps={self.max_steps}: expected a number of updates, or -1 for as many as "
+                "num_train_epochs says"
+            )
         if not self.output_dir:
             raise ValueError("output_dir is empty: expected a folder")
 

@@ -41,6 +41,7 @@ from llm_marl_envs.commands.exit_status import ending
 from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.plugins import import_plugins
+from llm_marl_envs.files.atomic import check_folder
 from llm_marl_envs.measure.run_manifest import recording
 from llm_marl_envs.policies.named import Context, check_name, named_partners
 from trainers.config import NAMED, MAGRPOConfig
@@ -286,6 +287,18 @@ def settled(
     }
 
 
+def checked_settings(run: Mapping[str, Any]) -> MAGRPOConfig:
+    """The trainer's settings, checked before a model is made: that may take long.
+
+    Raises:
+        ValueError: a wrong setting, or `output_dir` is a file.
+        OSError: `output_dir` cannot be written.
+    """
+    args = MAGRPOConfig(**{"output_dir": "runs/train", **(run.get("trainer") or {})})
+    check_folder(Path(str(args.output_dir)))
+    return args
+
+
 def _check_seats(run: Mapping[str, Any], args: MAGRPOConfig, seats: Sequence[str]) -> None:
     """Refuse what names no seat or policy, before models are made."""
     model, partners = run["model"], run.get("partners") or {}
@@ -374,8 +387,8 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
         ValueError: settings that do not fit together, or a folder that holds another run.
         Stopped: a signal ended the training; it says what was kept.
     """
+    given = checked_settings(run)
     if run.get("warm_start") is not None:  # which takes long, and comes before all other checks
-        given = MAGRPOConfig(**{"output_dir": "runs/train", **(run.get("trainer") or {})})
         refuse_occupied(Path(str(given.output_dir)), given.resume_from_checkpoint)
     asked = run
     run = settled(run, say=PartialState().is_main_process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import platform
+import re
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,8 @@ from llm_marl_envs.commands import Command
 
 WIDTH = 90
 """Characters of a line that says what an argument is."""
+ELSEWHERE = re.compile(r"\b(docs|benchmarks)/")
+"""What no wheel holds."""
 
 
 def _list(options: Namespace) -> None:
@@ -41,6 +44,8 @@ def _spec(options: Namespace) -> None:
         print(f"    {line}")
     page = inspect.getdoc(inspect.getmodule(create)) or inspect.getdoc(create) or ""
     print(f"\n{page}")
+    if ELSEWHERE.search(page):
+        print("\nFiles in docs and benchmarks: in a checkout, or in the source archive.")
 
 
 def _schema(env_id: str, create: Callable[..., Any]) -> dict[str, Any]:

@@ -114,13 +114,21 @@ def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:
     parser.add_argument(flag, action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
+def positive_number(text: str) -> int:
+    """A whole number, at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1")
+    return int(text)
+
+
 def _task_count(text: str) -> int | None:
     """A whole number; None for "all"."""
     if text == "all":
         return None
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1, or all")
-    return int(text)
+    try:
+        return positive_number(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, or all") from error
 
 
 # -- reading ---------------------------------------------------------------------------------------

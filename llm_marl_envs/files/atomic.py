@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,41 @@ def make_folder(folder: Path) -> None:
 
     Raises:
         ValueError: one of them is a file.
+        OSError: the system refuses.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        file = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-        raise ValueError(f"{file}: a file; expected a folder to write into") from error
+        raise ValueError(f"{_nearest(folder)}: a file; expected a folder to write into") from error
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def check_folder(folder: Path) -> None:
+    """Try whether a folder could be made and written into; nothing is left of it.
+
+    Raises:
+        ValueError: it, or one above it, is a file.
+        OSError: the system refuses.
+    """
+    nearest = _nearest(folder)
+    if not nearest.is_dir():
+        raise ValueError(f"{nearest}: a file; expected a folder to write into")
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest):
+            pass
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def _nearest(folder: Path) -> Path:
+    """The path itself or the next one above it that there is."""
+    return next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+
+
+def _refused(folder: Path, error: OSError) -> OSError:
+    said = f"{folder}: cannot be written ({error.strerror}); give a folder that can"
+    return OSError(error.errno, said)
 
 
 @contextmanager

@@ -231,7 +231,7 @@ def starts_of(plan: Plan, env: Any) -> list[Start]:
     count = plan.n_tasks if plan.n_tasks is not None else available
     if count is None or count < 1 or (available is not None and count > available):
         raise ValueError(
-            f"n_tasks={plan.n_tasks}: expected 1 to {available}"
+            f"n_tasks={plan.n_tasks}: expected 1 to {available} (llm-marl: --tasks all for all)"
             if available
             else f"n_tasks={plan.n_tasks}: this environment has no task source, so give a number"
         )

@@ -44,7 +44,7 @@ from llm_marl_envs.report import write_report
 from trainers.policies.token_policy import TokenPolicy
 from trainers.running.folder import TEAM, checkpoints_in, newest_checkpoint, newest_or_cleared
 from trainers.running.memory import PeakMemory
-from trainers.train import TINY, build_trainer, model_path, read_run, settled
+from trainers.train import TINY, build_trainer, checked_settings, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.cache import fingerprint
 from trainers.weights.team_files import build_team_model
@@ -185,6 +185,13 @@ def _held_out(run: Mapping[str, Any], split: str) -> Any:
     return make(run["env"], **{**(run.get("env_kwargs") or {}), "split": split})
 
 
+def _read(preset: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """The run that is shown, its settings checked before anything takes long."""
+    run = read_run(preset, overrides)
+    checked_settings(run)
+    return run
+
+
 def _index(result: TeamResult) -> dict[str, Any] | None:
     return None if result.cooperation is None else asdict(result.cooperation)
 
@@ -219,7 +226,7 @@ def run_demo(
     folder = Path(output)
     begun = time.perf_counter()
     with PeakMemory() as memory:
-        run = read_run(preset, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
+        run = _read(preset, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
         _use_cores(run)
         print(f"1/4 {run['env']}, warm start (seed {seed}): {_named(run)} reads scripted experts")
         path = model_path(run, seed=seed, fresh=fresh)

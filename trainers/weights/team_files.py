@@ -32,6 +32,8 @@ from trainers.weights.team_model import (
 
 TEAM_FILE = "team.json"
 TEAM_VERSION = 1
+TOKENIZER_FILES = "tokenizer*", "vocab*", "*.model"
+"""What a folder with a tokenizer holds one of."""
 
 Models = str | PreTrainedModel | Mapping[str, str | PreTrainedModel]
 Tokenizers = Tokenizer | Mapping[str, Tokenizer]
@@ -186,7 +188,15 @@ def load_tokenizer(model: str | Path | None, *, trust: bool = False) -> Any:
     try:
         return AutoTokenizer.from_pretrained(model, trust_remote_code=trust)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({error})") from error
+        where = Path(model)
+        if where.is_dir() and not any(any(where.glob(form)) for form in TOKENIZER_FILES):
+            why = (
+                "no file of one is there; copy tokenizer.json and tokenizer_config.json of the "
+                "model that it comes from into it"
+            )
+        else:
+            why = str(error)
+        raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({why})") from error
 
 
 def save_team(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.atomic import check_folder, make_folder, replacing
 
 
 def test_what_was_written_takes_the_place_at_the_end(tmp_path: Path):
@@ -41,3 +42,24 @@ def test_after_an_error_the_file_is_what_it_was(tmp_path: Path):
         fail()
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_may_be_made_is_tried_and_not_made(tmp_path: Path):
+    check_folder(tmp_path / "a" / "b")
+    check_folder(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_file_is_no_folder(tmp_path: Path, place: str):
+    (tmp_path / "file").write_text("kept")
+    for refuse in (check_folder, make_folder):
+        with pytest.raises(ValueError, match="file: a file"):
+            refuse(tmp_path / place)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that even root cannot fill")
+@pytest.mark.parametrize("refuse", [check_folder, make_folder])
+def test_a_refusal_of_the_system_names_the_folder(refuse: Callable[[Path], None]):
+    with pytest.raises(OSError, match="/proc/x: cannot be written"):
+        refuse(Path("/proc/x"))
