@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from collections.abc import Sequence
 from email import message_from_bytes
@@ -141,7 +142,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert yaml.safe_load(registry) == yaml.safe_load((ROOT / "envs_registry.yaml").read_bytes())
     for package in ("llm_marl_envs", "trainers"):
         for path in (ROOT / package).rglob("*"):
-            if path.suffix in (".py", ".jsonl", ".yaml", ".typed", ".j2", ".css"):
+            if path.suffix in (".py", ".jsonl", ".yaml", ".typed", ".j2", ".css", ".js"):
                 assert path.relative_to(ROOT).as_posix() in names
     assert not {name for name in names if name.startswith(("tests/", "docs/", "notebooks/"))}
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -176,6 +177,28 @@ def test_an_installed_wheel_plays_in_an_empty_folder(core: Path, tmp_path: Path)
     measured = run(command, "eval", "crowd-v0", "--team", "expert", "--tasks", "2", cwd=tmp_path)
     assert "success" in measured
     assert not list(tmp_path.iterdir())
+
+
+def test_an_installed_wheel_shows_its_pages(wheel: Path, tmp_path: Path) -> None:
+    """With what the extra `app` brings, from the folder of a Space."""
+    binaries = empty_venv(tmp_path / "venv")
+    install(wheel, binaries)
+    link_what_is_required(requirements(wheel), packages_of(binaries), ["app"])
+    command = [str(binaries / "llm-marl"), "app"]
+    run(*command, "--space", "space", "--wheel", wheel, cwd=tmp_path)
+    space = tmp_path / "space"
+    assert (space / wheel.name).read_bytes() == wheel.read_bytes()
+    serving = [*command, "runs", "--port", "0", "--frame", "https://huggingface.co"]
+    with subprocess.Popen(serving, cwd=space, env=alone(), stdout=-1, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[0]
+            for path in ("", "/play/debate-v0", "/watch", "/style.css", "/static/app.js"):
+                with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:
+                    assert answer.status == 200
+                    assert "huggingface.co" in answer.headers["content-security-policy"]
+        finally:
+            process.terminate()
 
 
 @pytest.mark.long  # it builds an embedded model
