@@ -188,7 +188,7 @@ class MAGRPOTrainer(GRPOTrainer):
         args.accumulate(self.plan.total)
         placeholder = Dataset.from_dict({"prompt": [""]})  # TRL's loop wants one; ours drives it
         first = self.team.policies[0]
-        stay_home()
+        stay_home(args.report_to or ())
         beta, args.beta = args.beta, 0.0  # TRL would build one reference; ours are per policy
         super().__init__(
             model=self.team.model_of(first),

@@ -18,13 +18,12 @@ from llm_marl_envs.core.checks import suggestion
 PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
 """Name of a tracker -> its package, where that is called differently."""
 AT_HOME = {
-    "COMET_START_ONLINE": "0",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "SWANLAB_MODE": "local",
-    "WANDB_ERROR_REPORTING": "false",
-    "WANDB_MODE": "offline",
+    "comet_ml": {"COMET_START_ONLINE": "0"},
+    "mlflow": {"MLFLOW_DISABLE_TELEMETRY": "true"},
+    "swanlab": {"SWANLAB_MODE": "local"},
+    "wandb": {"WANDB_MODE": "offline", "WANDB_ERROR_REPORTING": "false"},
 }
-"""What trackers read from the environment: set where nobody has, so that they stay offline."""
+"""Name of a tracker -> what it reads from the environment, so that it stays offline."""
 
 
 def check_trackers(report_to: str | Sequence[str] | None) -> None:
@@ -55,10 +54,8 @@ def check_trackers(report_to: str | Sequence[str] | None) -> None:
             )
 
 
-def stay_home() -> None:
-    """Keep trackers offline, for the whole process, where the environment does not say otherwise.
-
-    Must come before they are imported, which TRL does with those that it finds.
-    """
-    for name, value in AT_HOME.items():
-        os.environ.setdefault(name, value)
+def stay_home(names: Sequence[str]) -> None:
+    """Keep these trackers offline, for the whole process, where the environment says nothing."""
+    for name in names:
+        for variable, value in AT_HOME.get(name, {}).items():
+            os.environ.setdefault(variable, value)
