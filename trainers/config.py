@@ -336,6 +336,11 @@ class MAGRPOConfig(GRPOConfig):
             value: Any = getattr(self, name)
             if value is not None and not isinstance(value, dict):
                 raise ValueError(f"{name}={value!r}: expected a map")
+        if isinstance(self.model_init_kwargs, dict) and "token" in self.model_init_kwargs:
+            raise ValueError(
+                "model_init_kwargs: 'token' cannot stand in a run file, which is copied into "
+                "manifests and trackers; use `hf auth login` or HF_TOKEN"
+            )
         if self.save_strategy == "best" and not self.metric_for_best_model:
             raise ValueError(
                 "save_strategy='best' needs metric_for_best_model, e.g. eval_reward or eval_success"
@@ -361,8 +366,9 @@ class MAGRPOConfig(GRPOConfig):
         for name, reason in NOT_READ.items():
             value, default = getattr(self, name), defaults[name]
             if (value or None) != (default or None):  # off is off, however it is written
+                shown = "..." if name.endswith("_token") else repr(value)
                 raise ValueError(
-                    f"{name}={value!r} cannot be set here, leave it at {default!r}: {reason}"
+                    f"{name}={shown} cannot be set here, leave it at {default!r}: {reason}"
                 )
         for (name, value), reason in REFUSED.items():
             if getattr(self, name) == value:

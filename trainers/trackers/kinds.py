@@ -114,8 +114,8 @@ class WandB(Tracker):
             yield
             return
         project = os.environ.get("WANDB_PROJECT", self.run.project)
-        # The command line and the checkout are nobody's business; numbers and settings are sent.
-        private = wandb.Settings(disable_git=True, x_disable_meta=True, console="off")
+        # Machine, command line and checkout are nobody's business; numbers and settings are sent.
+        private = wandb.Settings(host="", disable_git=True, x_disable_meta=True, console="off")
         folder = os.environ.get("WANDB_DIR", str(self.run.folder))
         try:
             run = wandb.init(

@@ -347,17 +347,18 @@ def test_episodes_become_a_dataset(made: Path, cli: Cli, server: Hub, tmp_path: 
     assert done.returncode == 0, done.stderr
     sent = server.files("me/played", "dataset")
     assert set(sent) == {"README.md", "collection.json", f"data/test-00000000.{kind}"}
-    for path, data in sent.items():
-        (tmp_path / "got" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "got" / path).write_bytes(data)
-    datasets = pytest.importorskip("datasets")
-    cache = str(tmp_path / "datasets")
-    rows = datasets.load_dataset(str(tmp_path / "got"), split="test", cache_dir=cache)
-    from llm_marl_envs.measure.dataset import features
-
-    assert rows.features == features()
-    told = [(turn["agent"], turn["response"]["text"]) for e in played for turn in e["turns"]]
-    assert [(row["agent"], row["action"]) for row in rows] == told
+    source = (
+        "import json\n"
+        "from datasets import load_dataset\n"
+        "from llm_marl_envs.measure.dataset import features\n"
+        "rows = load_dataset('me/played', split='test')\n"
+        "assert rows.features == features()\n"
+        "print(json.dumps([(row['agent'], row['action']) for row in rows]))"
+    )
+    loaded = cli.python(source)  # type: ignore[attr-defined]
+    assert loaded.returncode == 0, loaded.stderr
+    told = [[turn["agent"], turn["response"]["text"]] for e in played for turn in e["turns"]]
+    assert json.loads(loaded.stdout.splitlines()[-1]) == told
     assert "sha256" in json.loads(sent["collection.json"])["team"]["player_0"]
     assert "me/played" in sent["README.md"].decode()
     assert server.repos["dataset", "me/played"].private

@@ -77,6 +77,8 @@ def events(folder: Path) -> tuple[dict[tuple[str, int], float], dict[int, str]]:
         for tag in held.Tags()["scalars"]
         for event in held.Scalars(tag)
     }
+    rewards = [event.step for event in held.Scalars("train/reward")]
+    assert rewards == sorted(set(rewards)), "a step is shown twice"
     tables = {
         event.step: event.tensor_proto.string_val[0].decode()
         for event in held.Tensors("episodes/text_summary")
@@ -149,7 +151,7 @@ def wandb_numbers(file: Path) -> dict[tuple[str, int], float]:
 
     found = {}
     for data in log_records(file.read_bytes()):
-        record = wandb_internal_pb2.Record()
+        record = getattr(wandb_internal_pb2, "Record")()  # noqa: B009 - made when it is imported
         record.ParseFromString(data)
         items = {i.key or "/".join(i.nested_key): i.value_json for i in record.history.item}
         step = items.get("train/global_step")
@@ -219,10 +221,17 @@ def test_trackers_that_cannot_be_used_are_refused_first(names: Any, error: Any, 
     assert "\n" not in str(caught.value)
 
 
+def test_a_token_for_models_is_refused():
+    with pytest.raises(ValueError, match="HF_TOKEN") as caught:
+        settings("never", model_init_kwargs={"token": SECRET})
+    assert SECRET not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["hub_token", "push_to_hub"])
 def test_what_would_send_or_keep_more_is_refused(name: str):
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=name) as caught:
         settings("never", **{name: True if name == "push_to_hub" else SECRET})
+    assert SECRET not in str(caught.value)
 
 
 def test_a_new_run_in_a_folder_is_a_new_run_for_trackers(tmp_path: Path):
