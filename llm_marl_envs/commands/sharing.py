@@ -78,8 +78,7 @@ def _deliver(delivery: Any, options: Namespace) -> None:
     if options.dry_run:
         print("dry run: nothing was sent")
         return
-    readable = "everybody can read it" if options.public else "private"
-    print(f"sent, {readable}: {delivery.send()}")
+    print(f"sent: {delivery.send()}")
 
 
 def _add_pull_team(parser: ArgumentParser) -> None:

@@ -134,6 +134,8 @@ def list_files(repository: Repository) -> Listed:
         of = {"repo_type": repository.kind}
         commit = api.repo_info(repository.name, revision=repository.revision, **of).sha
         entries = list(api.list_repo_tree(repository.name, revision=commit, recursive=True, **of))
+    if not COMMIT.fullmatch(str(commit)):  # it becomes the name of a folder
+        raise HubError(f"{repository}: the Hub calls a commit {commit!r:.80}, which none is called")
     sizes = {entry.path: getattr(entry, "size", None) for entry in entries}
     return Listed(
         commit=str(commit),
@@ -162,7 +164,7 @@ def fetch(repository: Repository, commit: str, paths: Sequence[str], folder: Pat
 def send(
     repository: Repository, files: Mapping[str, Path], *, mark: str, private: bool, message: str
 ) -> str:
-    """Make the repository where it is missing, and commit files; returns the commit's address.
+    """Make the repository where it is missing, and commit files; says where, and who reads it.
 
     Files that an earlier push left and this one lacks are deleted in the same commit.
 
@@ -200,7 +202,7 @@ def send(
     changes += [hub.CommitOperationDelete(path) for path in sorted(left)]
     with asking(str(repository)) as api:
         done = api.create_commit(repository.name, changes, commit_message=message, **of)
-    return str(done.commit_url)
+    return f"{done.commit_url} ({'everybody can read it' if public else 'private'})"
 
 
 def _is_data(path: str) -> bool:

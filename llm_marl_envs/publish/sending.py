@@ -22,6 +22,9 @@ class Delivery:
         mark: the file that tells such a repository from others.
         message: of the commit.
         public: whether everybody may read a repository that is made for it.
+
+    Raises:
+        ValueError: a file holds an access token.
     """
 
     repository: Repository
@@ -29,6 +32,9 @@ class Delivery:
     mark: str
     message: str
     public: bool = False
+
+    def __post_init__(self) -> None:
+        refuse_tokens(self.files)
 
     def lines(self) -> list[str]:
         """Each file with its size in bytes, and all together."""
@@ -38,13 +44,12 @@ class Delivery:
         return [*rows, f"{sum(sizes.values()):>{width},}  bytes in {len(sizes)} files"]
 
     def send(self) -> str:
-        """Push; returns the commit's address.
+        """Push; returns the commit's address, and who can read it.
 
         Raises:
-            ValueError: a file holds an access token, or as `client.send`.
+            ValueError: as `client.send`.
             HubError: the Hub refuses, or cannot be reached.
         """
-        refuse_tokens(self.files)
         private = not self.public
         return send(
             self.repository, self.files, mark=self.mark, private=private, message=self.message

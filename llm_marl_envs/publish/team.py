@@ -166,21 +166,20 @@ def _is_local(name: str) -> bool:
 
 def _evaluation(folder: Path, given: str | None) -> dict[str, Any] | None:
     """The summary of the team's evaluation; None where nobody measured it."""
-    places = [Path(given)] if given else [folder / EVALUATION, folder.parent / EVALUATION]
-    found = [place / RESULT_FILE for place in places if (place / RESULT_FILE).is_file()]
-    if not found:
+    file = (Path(given) if given else folder.parent / EVALUATION) / RESULT_FILE
+    if not file.is_file():
         if given:
             raise ValueError(f"{given}: no {RESULT_FILE} there; expected llm-marl eval --output")
         return None
-    summary = {**read_json(found[0]), **read_result(found[0])}
+    summary = {**read_json(file), **read_result(file)}
     identity = f"team {fingerprint(folder)}"
     players = (summary.get("identity") or {}).values()
     if not any(str(player).startswith(identity) for player in players):
         raise ValueError(
-            f"{found[0]}: measured another team than {folder}, or an earlier state of it; measure "
+            f"{file}: measured another team than {folder}, or an earlier state of it; measure "
             f"it again: llm-marl eval {summary.get('env_id')} --team {folder} --output FOLDER"
         )
-    return summary
+    return {**summary, "team_identity": identity}
 
 
 # -- the card --------------------------------------------------------------------------------------
@@ -200,6 +199,18 @@ def _card(folder: Path, team: Mapping[str, Any], repository: Repository, measure
     return f"---\n{header}---\n\n{body}\n\n{ADDED}\n{_added(team, repository, measured)}"
 
 
+def _beside(measured: Mapping[str, Any]) -> list[str]:
+    """Who else played, where the team had not all seats: a paragraph, or nothing."""
+    ours = f"{measured['team_identity']},"
+    others = {
+        seat: player
+        for seat, player in measured["identity"].items()
+        if not str(player).startswith(ours)
+    }
+    seats = "; ".join(f"`{seat}` by {player}" for seat, player in others.items())
+    return ["", f"Other seats: {seats}."] if others else []
+
+
 def _added(team: Mapping[str, Any], repository: Repository, measured: Any) -> str:
     env_id = team.get("env_id") or "ENVIRONMENT"
     name = f"{PREFIX}{repository.name}"
@@ -212,6 +223,7 @@ def _added(team: Mapping[str, Any], repository: Repository, measured: Any) -> st
                 f"`{json.dumps(measured['env_kwargs'], sort_keys=True)}`, seed "
                 f"{measured['seed']}, temperature {measured['temperature']}, tasks "
                 f"`{measured['tasks_sha256'][:16]}`:",
+                *_beside(measured),
                 "",
                 "```",
                 result_table({name: measured}),

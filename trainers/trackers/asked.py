@@ -33,10 +33,10 @@ def check_trackers(report_to: str | Sequence[str] | None) -> None:
         ValueError: no such tracker, or "all", which means others on every machine.
         ImportError: it is not installed; the message names its package.
     """
-    installed = get_available_reporting_integrations()
     for name in [report_to] if isinstance(report_to, str) else report_to or []:
         if name == "none":
             continue
+        installed = get_available_reporting_integrations()
         if name == "all":
             raise ValueError(
                 f"report_to='all' is another list on every machine, here {installed}: name those "

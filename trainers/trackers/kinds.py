@@ -94,6 +94,17 @@ def _span(value: Any) -> str:
 class Trackio(Tracker):
     """A SQLite database on this machine; the callback opens the run by its name."""
 
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """What a training that fails has logged is written, too."""
+        import trackio
+
+        try:
+            yield
+        finally:
+            if trackio.context_vars.current_run.get() is not None:
+                trackio.finish()
+
     def show(self, rows: Sequence[Mapping[str, Any]], step: int) -> None:
         """A Trackio table."""
         import trackio

@@ -310,6 +310,7 @@ def test_a_push_is_refused_where_it_would_do_harm(
     unkept = shutil.copytree(made / "run" / "team", tmp_path / "unkept")
     (unkept / "README.md").write_text(f"# Mine\n\nlogin with {TOKEN}\n")
     mistake(cli("push-team", unkept, "me/new"), "README.md", "token")
+    mistake(cli("push-team", unkept, "me/new", "--dry-run"), "README.md", "token")
     other = evaluated_elsewhere(tmp_path)
     mistake(cli("push-team", made / "run", "me/new", "--evaluation", other), "another team")
     linked = shutil.copytree(made / "run" / "team", tmp_path / "linked")
@@ -380,3 +381,14 @@ def test_without_the_client_the_extra_is_named(made: Path, cli: Cli, tmp_path: P
     (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError('gone')")
     paths = os.pathsep.join([str(tmp_path), str(TESTS.parent)])
     mistake(cli("pull-team", NAME, "x", PYTHONPATH=paths), "llm-marl-envs[hub]")
+
+
+def test_partners_of_a_measurement_stand_on_the_card(
+    made: Path, cli: Cli, server: Hub, tmp_path: Path
+):
+    beside = ["--partner", "player_1=random", "--output", tmp_path / "beside"]
+    team = made / "run" / "team"
+    assert cli("eval", ENV, "--team", team, "--tasks", "2", *beside).returncode == 0
+    assert cli("push-team", team, NAME, "--evaluation", tmp_path / "beside").returncode == 0
+    measured = server.files(NAME)["README.md"].decode().partition("## Measured")[2]
+    assert "Other seats: `player_1` by random." in measured
