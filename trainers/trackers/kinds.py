@@ -97,13 +97,13 @@ class Trackio(Tracker):
     @contextmanager
     def opened(self) -> Iterator[None]:
         """What a training that fails has logged is written, too."""
-        import trackio
+        from trackio import context_vars, finish
 
         try:
             yield
         finally:
-            if trackio.context_vars.current_run.get() is not None:
-                trackio.finish()
+            if context_vars.current_run.get() is not None:
+                finish()
 
     def show(self, rows: Sequence[Mapping[str, Any]], step: int) -> None:
         """A Trackio table."""
