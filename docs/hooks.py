@@ -31,12 +31,18 @@ FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}`, `{{ settings }}`, `{{ refused }}` and `{{ recipe NAME }}`.
+    """Fill in `{{ metrics }}`, `{{ tracked }}`, `{{ settings }}`, `{{ refused }}`, recipes by name.
 
     What stands between two lines of `$$` is a formula in LaTeX.
     """
     markdown = RECIPE.sub(lambda found: _recipe(found[1]), markdown)
-    for name, table in (("metrics", _metrics), ("settings", _settings), ("refused", _refused)):
+    tables = {
+        "metrics": _metrics,
+        "tracked": _tracked,
+        "settings": _settings,
+        "refused": _refused,
+    }
+    for name, table in tables.items():
         if f"{{{{ {name} }}}}" in markdown:
             markdown = markdown.replace(f"{{{{ {name} }}}}", table())
     return FORMULA.sub(lambda found: _formula(found[1]), markdown)
@@ -89,6 +95,19 @@ def _metric(one: Metric) -> str:
     better = {1: "higher", -1: "lower", 0: ""}[one.better]
     title = one.title.replace("<", "&lt;")
     return f"| {title} | {names} | {one.unit} | {one.doc} | {one.interval or ''} | {better} |"
+
+
+def _tracked() -> str:
+    """The table of what a training logs, by the groups that trackers draw."""
+    groups: dict[str, list[str]] = {}
+    for one in METRICS.values():
+        for name in one.log:
+            held_out = name.startswith("eval_")
+            shown = f"eval/{name.removeprefix('eval_')}" if held_out else f"train/{name}"
+            group = shown.rpartition("/")[0]
+            groups.setdefault(group, []).append(f"`{shown}` ({one.unit})")
+    rows = [f"| `{group}/` | {', '.join(names)} |" for group, names in groups.items()]
+    return "\n".join(["| group | numbers and their units |", "|---|---|", *rows])
 
 
 def _recipe(name: str) -> str:

@@ -8,13 +8,9 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import torch
 from pydantic import Field
-from transformers.integrations.integration_utils import (
-    INTEGRATION_TO_CALLBACK,
-    get_available_reporting_integrations,
-)
 from trl.trainer.grpo_config import GRPOConfig
 
-from llm_marl_envs.core.checks import check_types, suggestion
+from llm_marl_envs.core.checks import check_types
 from llm_marl_envs.core.options import Positive, Share, declared_fields
 from llm_marl_envs.core.records import Chance
 from llm_marl_envs.play.rollout import Context
@@ -27,6 +23,7 @@ from trainers.batch.returns import make_returns, setting_of
 from trainers.engines.registry import engine_class
 from trainers.recipes import settle
 from trainers.schedules.schedules import make_schedules, settings_of
+from trainers.trackers.asked import check_trackers
 from trainers.weights.team_model import WeightMode, check_policy_names
 
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -62,6 +59,8 @@ NOT_READ = {
     "shuffle_dataset": "tasks are visited in a new order each epoch",
     "num_generations_eval": "evaluation plays one episode per task",
     "load_best_model_at_end": "load the checkpoint you want with load_team",
+    "push_to_hub": "it would send the whole folder, in public; `llm-marl push-team` sends a team",
+    "hub_token": "run files are copied into manifests and trackers; `hf auth login` or HF_TOKEN",
     "fp16": "its scaler cannot follow gradients that are clipped per policy; leave it off, or set "
     "bf16 on a GPU (a processor without AVX-512 is seven times slower in bf16)",
 }
@@ -85,8 +84,6 @@ WORDS: dict[str, dict[bool, str]] = {
 """Settings that are words -> what true or false means: YAML reads a bare `no` as false."""
 RESUME = {"true": True, "yes": True, "false": None, "no": None, "": None, "none": None}
 """`resume_from_checkpoint` as people write it; anything else is the path of a checkpoint."""
-LOGGER_PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
-"""`report_to` -> its package, where that is called differently."""
 
 
 @dataclass
@@ -100,7 +97,7 @@ class MAGRPOConfig(GRPOConfig):
     Raises:
         ValueError: a value out of range, or a setting of TRL that cannot be right here.
         TypeError: a value of the wrong type.
-        ImportError: a logger in `report_to` that is not installed.
+        ImportError: a tracker in `report_to` that is not installed.
     """
 
     _given = frozenset[str]()  # no field: what `__new__` was given
@@ -232,6 +229,10 @@ class MAGRPOConfig(GRPOConfig):
     logging_steps: float = 1
     save_strategy: str = "no"
     report_to: str | list[str] | None = "none"
+    """Trackers beside the run's own log: tensorboard, trackio, wandb, mlflow and others of
+    transformers; docs/trackers.md says what appears where. Not 'all'."""
+    project: str = "llm-marl"
+    """What trackers file runs under."""
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         """Notes which settings are given: a recipe sets the others alone."""
@@ -253,7 +254,8 @@ class MAGRPOConfig(GRPOConfig):
         self.returns = setting_of(make_returns(self.returns))
         self.schedules = settings_of(make_schedules(self.schedules))
         self._check_control()
-        self._check_loggers()
+        check_trackers(self.report_to)
+        named = [self.report_to] if isinstance(self.report_to, str) else self.report_to or ()
         self._read_token_budget()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
@@ -265,6 +267,8 @@ class MAGRPOConfig(GRPOConfig):
             raise ValueError(f"settings of the trainer: {error}") from error
         self.per_device_train_batch_size, self.per_device_eval_batch_size = sizes
         self._check_after()
+        # transformers adds what it finds in the environment.
+        self.report_to = [one for one in self.report_to or () if one in named]
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
             self.ddp_find_unused_parameters = True
@@ -337,27 +341,15 @@ class MAGRPOConfig(GRPOConfig):
             value: Any = getattr(self, name)
             if value is not None and not isinstance(value, dict):
                 raise ValueError(f"{name}={value!r}: expected a map")
+        if isinstance(self.model_init_kwargs, dict) and "token" in self.model_init_kwargs:
+            raise ValueError(
+                "model_init_kwargs: 'token' cannot stand in a run file, which is copied into "
+                "manifests and trackers; use `hf auth login` or HF_TOKEN"
+            )
         if self.save_strategy == "best" and not self.metric_for_best_model:
             raise ValueError(
                 "save_strategy='best' needs metric_for_best_model, e.g. eval_reward or eval_success"
             )
-
-    def _check_loggers(self) -> None:
-        """Refuse loggers that are unknown or not installed, before anything is built."""
-        given = self.report_to or []
-        for name in [given] if isinstance(given, str) else given:
-            if name in ("none", "all"):
-                continue
-            if name not in INTEGRATION_TO_CALLBACK:
-                hint = suggestion(name, INTEGRATION_TO_CALLBACK)
-                raise ValueError(f"report_to={name!r}: no such logger{hint}")
-            # The list leaves Flyte out, which complains itself.
-            if name != "flyte" and name not in get_available_reporting_integrations():
-                package = LOGGER_PACKAGES.get(name, name)
-                raise ImportError(
-                    f"report_to={name!r}: {package!r} is not installed; pip install {package}, or "
-                    "report_to='none'"
-                )
 
     def _check_control(self) -> None:
         """Refuse a random partner beside what takes its rewards away again."""
@@ -379,8 +371,9 @@ class MAGRPOConfig(GRPOConfig):
         for name, reason in NOT_READ.items():
             value, default = getattr(self, name), defaults[name]
             if (value or None) != (default or None):  # off is off, however it is written
+                shown = "..." if name.endswith("_token") else repr(value)
                 raise ValueError(
-                    f"{name}={value!r} cannot be set here, leave it at {default!r}: {reason}"
+                    f"{name}={shown} cannot be set here, leave it at {default!r}: {reason}"
                 )
         for (name, value), reason in REFUSED.items():
             if getattr(self, name) == value:

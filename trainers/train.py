@@ -38,7 +38,7 @@ from peft import LoraConfig
 
 from llm_marl_envs import make
 from llm_marl_envs.commands.exit_status import ending
-from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.checks import check_types, refuse_unknown, suggestion
 from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.plugins import import_plugins
 from llm_marl_envs.files.atomic import check_folder
@@ -215,7 +215,8 @@ def _run_file(config: str | Path) -> Path:
     names = sorted(file.stem for file in presets.glob("*.yaml"))
     if str(config) in names:
         return presets / f"{config}.yaml"
-    raise ValueError(f"config {str(config)!r}: no such file, and no preset; presets: {names}")
+    hint = suggestion(config, names) or ";"
+    raise ValueError(f"config {str(config)!r}: no such file, and no preset{hint} presets: {names}")
 
 
 def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:

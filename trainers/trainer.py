@@ -103,7 +103,7 @@ from trainers.running.checkpoints import Checkpoints
 from trainers.running.clock import REST, Clock
 from trainers.running.costs import Costs, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
-from trainers.running.folder import transcript
+from trainers.running.folder import step_of, transcript
 from trainers.running.memory import bounded_by, peak_mib
 from trainers.running.processes import Processes
 from trainers.running.resume import Run, decided
@@ -117,6 +117,8 @@ from trainers.running.same_run import (
 from trainers.running.transcripts import LogFile, write_group
 from trainers.schedules.population import Members
 from trainers.schedules.schedules import make_schedules
+from trainers.trackers.asked import stay_home
+from trainers.trackers.following import Trackers
 from trainers.weights.model_card import training_facts
 from trainers.weights.sharding import keep_parts
 from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
@@ -186,6 +188,7 @@ class MAGRPOTrainer(GRPOTrainer):
         args.accumulate(self.plan.total)
         placeholder = Dataset.from_dict({"prompt": [""]})  # TRL's loop wants one; ours drives it
         first = self.team.policies[0]
+        stay_home(args.report_to or ())
         beta, args.beta = args.beta, 0.0  # TRL would build one reference; ours are per policy
         super().__init__(
             model=self.team.model_of(first),
@@ -201,6 +204,9 @@ class MAGRPOTrainer(GRPOTrainer):
         self.clock, self._tokens_read, self._sampled = Clock(), np.zeros(2), 0
         self._gather()
         self._settle()
+
+    def _send_telemetry(self) -> None:
+        """Nothing: TRL would tell its makers of each training, and nobody asked for that."""
 
     # -- set-up, in this order ---------------------------------------------------------------------
     def _choose_seats(
@@ -321,6 +327,8 @@ class MAGRPOTrainer(GRPOTrainer):
         self.add_callback(FlatRewards(steps=self.steps_per_update))
         self.add_callback(Diagnosis())
         self.add_callback(LogFile(str(self.args.output_dir), self._sampler))
+        callbacks, main = self.callback_handler.callbacks, self.accelerator.is_main_process
+        self.trackers = Trackers(self.args, callbacks, writes=main)
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
@@ -438,6 +446,7 @@ class MAGRPOTrainer(GRPOTrainer):
             file = transcript(Path(str(self.args.output_dir)), "update", self._update)
             judged = advantages[0] * keep[0]
             write_group(file, groups[0], judged, self.trained, self.team.tokenizers)
+            self.trackers.show(groups[0], self._update, self.state.global_step + 1)
         return batches
 
     def _most_rows(self, rows: Sequence[Row]) -> dict[str, int]:
@@ -718,7 +727,8 @@ class MAGRPOTrainer(GRPOTrainer):
                 return self._load_ended(str(checkpoint), ended)
             resume = None if checkpoint is None else str(checkpoint)
             try:
-                with self.interrupt.listening():
+                begun = 0 if checkpoint is None else step_of(checkpoint)
+                with self.interrupt.listening(), self.trackers.following(checkpoint, begun):
                     self._counted_at = time.perf_counter()
                     trained = super().train(resume, trial, ignore_keys_for_eval)
                     self._count_time()

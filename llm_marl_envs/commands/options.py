@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 
 TEAM_HELP = (
-    "folder of a saved team, or a policy for every seat: expert, expert:<convention>, agreed, "
-    "random, silent, wordless, tiny, endpoint:URL#MODEL, relay:K:FIRST,THEN, module:function or a "
-    "Transformers model"
+    "folder of a saved team, hub:owner/name of one on the Hub, or a policy for every seat: expert, "
+    "expert:<convention>, agreed, random, silent, wordless, tiny, endpoint:URL#MODEL, "
+    "relay:K:FIRST,THEN, module:function or a Transformers model"
 )
 
 

@@ -1,13 +1,13 @@
 """Policies and teams by name: the one resolver for training, evaluation, play and notebooks.
 
     expert  expert:last  agreed  random  silent  tiny  endpoint:http://localhost:8000#name
-    runs/demo/team  Qwen/Qwen3-0.6B  ./my_model  my_module:my_policy
+    runs/demo/team  hub:me/coders@main  Qwen/Qwen3-0.6B  ./my_model  my_module:my_policy
 
 A name is `KIND` or `KIND:ARGUMENT`, where a kind comes through the door `llm_marl_envs.policies` or
 from `register_policy`; or `module:function` or `module:function:ARGUMENT`; or a saved team's folder
-(kind `team`); or a Transformers model's name or folder (kind `model`). A kind is a function
-(argument, context) -> policy. The policy may say more of itself: `identity`, a text that changes
-when it does, and `seats`, the only ones that it plays.
+(kind `team`), or `hub:` and the name of one on the Hub; or a Transformers model's name or folder
+(kind `model`). A kind is a function (argument, context) -> policy. The policy may say more of
+itself: `identity`, a text that changes when it does, and `seats`, the only ones that it plays.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from llm_marl_envs.core.checks import check_maker, refuse_other, suggestion
 from llm_marl_envs.core.plugins import REFERENCE, Registry
 from llm_marl_envs.core.specs import spec
 from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.hub.team_repository import TEAM_FILE, team_folder
 from llm_marl_envs.policies.base import Policy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy
 from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
@@ -29,8 +30,6 @@ from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
 from llm_marl_envs.tools.native import FORMATS, ToolFormat
 
-TEAM_FILE = "team.json"
-"""A folder that holds it is a saved team."""
 DEFAULT_COMPLETION_LENGTH = 256
 DEFAULT_TEMPERATURE = 1.0
 POLICIES = Registry("llm_marl_envs.policies", "policy")
@@ -176,7 +175,7 @@ def words_of(team: str, env_id: str) -> dict[str, Any]:
     Raises:
         ValueError: its `team.json` is damaged.
     """
-    path = Path(team) / TEAM_FILE
+    path = Path(team_folder(team)) / TEAM_FILE
     about = read_json(path) if path.is_file() else {}
     kwargs = about.get("env_kwargs")
     if about.get("env_id") != spec(env_id).id or not isinstance(kwargs, dict):
@@ -186,6 +185,7 @@ def words_of(team: str, env_id: str) -> dict[str, Any]:
 
 def _parts(name: str) -> tuple[str, str]:
     """Kind and argument; a saved team in a folder that is called like a kind is that team."""
+    name = team_folder(name)
     path = Path(name)
     if (path / TEAM_FILE).is_file():
         return "team", name
@@ -195,9 +195,11 @@ def _parts(name: str) -> tuple[str, str]:
     if path.is_dir():
         if (path / "config.json").is_file():
             return "model", name
+        inside = path / "team"
+        meant = f"; did you mean {inside}?" if (inside / TEAM_FILE).is_file() else ""
         raise ValueError(
             f"{name}: neither {TEAM_FILE} nor config.json there; expected a saved team or a "
-            "Transformers model"
+            f"Transformers model{meant}"
         )
     function, _, own = argument.partition(":")
     if REFERENCE.fullmatch(f"{kind}:{function}"):

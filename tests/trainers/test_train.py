@@ -170,6 +170,9 @@ def test_wrong_files_say_what_is_wrong(tmp_path: Path, text: str, words: str):
 def test_unknown_presets_are_listed():
     with pytest.raises(ValueError, match="coop_coding_tiny"):
         read_run("nothing")
+    with pytest.raises(ValueError, match="did you mean 'coop_coding_tiny'") as caught:
+        read_run("coop_codng_tiny")
+    assert "debate_tiny" in str(caught.value)  # beside the list
 
 
 def test_every_preset_is_readable_and_says_what_to_expect():

@@ -27,6 +27,7 @@ OVERRIDDEN = (
     "_load_from_checkpoint",
     "_load_optimizer_and_scheduler",
     "create_model_card",
+    "_send_telemetry",
 )
 CALLED = ("_get_per_token_logps_and_entropies", "_compute_loss", "get_decay_parameter_names")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core.specs import EnvSpec
+from llm_marl_envs.files.cache import fingerprint
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import (
     DEFAULT_COMPLETION_LENGTH,
@@ -22,9 +23,8 @@ from llm_marl_envs.policies.named import (
 )
 from trainers.policies.local import LocalPolicy
 from trainers.policies.token_policy import TokenPolicy
-from trainers.weights.cache import fingerprint
 from trainers.weights.imported import model_folder
-from trainers.weights.team_files import load_team, read_team_file
+from trainers.weights.team_files import base_of, load_team, read_team_file
 from trainers.weights.tiny import tiny_model
 
 
@@ -57,7 +57,7 @@ class SavedTeam(TokenPolicy):
         self.seats = tuple(map(str, described["agents"]))
         self.identity = _identity("team", folder, length, self.temperature, sampling)
         self.identity += _of_calls(self.tool_format)
-        base = Path(described.get("base") or "")
+        base = Path(base_of(Path(folder), described))
         held = base.name and (base / "config.json").is_file()  # a model, not any folder
         if held and any(Path(folder).glob("*/adapter_config.json")):
             self.identity += f", base {fingerprint(base)}"

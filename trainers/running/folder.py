@@ -2,6 +2,7 @@
 
 settings.json            what the run is known by (`same_run.py`); in every checkpoint, too
 log.jsonl                numbers of each update (`transcripts.py`)
+trackers.json            what other trackers know the run by (`trackers/`), where there are any
 transcripts/             update-N.jsonl of updates, failed-N.jsonl of episodes that failed
 checkpoint-N/            all that is needed to go on after step N (`checkpoints.py`)
 .partial-checkpoint/     the one that is being written
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.locks import locked
+from trainers.trackers.following import TRACKER_FILE
 from trainers.weights.team_files import TEAM_FILE
 
 SETTINGS_FILE = "settings.json"
@@ -97,6 +99,6 @@ def newest_or_cleared(folder: Path) -> Path | None:
     newest = newest_checkpoint(folder)
     if newest is None:
         shutil.rmtree(folder / TRANSCRIPTS, ignore_errors=True)
-        for file in (LOG_FILE, SETTINGS_FILE):
+        for file in (LOG_FILE, SETTINGS_FILE, TRACKER_FILE):
             (folder / file).unlink(missing_ok=True)
     return newest

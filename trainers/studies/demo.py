@@ -27,6 +27,7 @@ from llm_marl_envs.core.environment import TextParallelEnv
 from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.records import Episode, read_jsonl, write_jsonl
 from llm_marl_envs.core.rendering import print_text
+from llm_marl_envs.files.cache import fingerprint
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure import (
@@ -46,7 +47,6 @@ from trainers.running.folder import TEAM, checkpoints_in, newest_checkpoint, new
 from trainers.running.memory import PeakMemory
 from trainers.train import TINY, build_trainer, checked_settings, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
-from trainers.weights.cache import fingerprint
 from trainers.weights.team_files import build_team_model
 
 PRESET = "coop_coding_tiny"

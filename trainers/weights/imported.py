@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from llm_marl_envs.files.cache import cache_folder, made_once, written_whole
 from llm_marl_envs.files.json_files import read_json, write_json
-from trainers.weights.cache import cache_folder, made_once, written_whole
 from trainers.weights.team_files import load_base, load_tokenizer
 
 RECORD = "imported.json"

@@ -13,8 +13,8 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
+from llm_marl_envs.files.cache import CARD_FILE
 from trainers.weights.adapters import AdapterWeights
-from trainers.weights.cache import CARD_FILE
 from trainers.weights.team_model import TeamModel
 from trainers.weights.tiny import RECORD as TINY_RECORD
 

@@ -14,11 +14,25 @@ from typing import Any
 import torch
 from peft import PeftConfig
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
 from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.hub.team_repository import (
+    BASE,
+    CARRIED,
+    ORIGIN_FILE,
+    TEAM_FILE,
+    check_base,
+    refuse_code,
+)
 from trainers.weights.adapters import AdapterWeights
 from trainers.weights.model_card import write_cards
 from trainers.weights.team_model import (
@@ -30,7 +44,6 @@ from trainers.weights.team_model import (
     check_policy_names,
 )
 
-TEAM_FILE = "team.json"
 TEAM_VERSION = 1
 TOKENIZER_FILES = "tokenizer*", "vocab*", "*.model"
 """What a folder with a tokenizer holds one of."""
@@ -262,12 +275,13 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     if description["weights"] == FullWeights.mode:
         return FullWeights(load_base(str(first)), tokenizer, list(agents))
     config = PeftConfig.from_pretrained(str(first))
-    if not (base or description["base"]):
+    base = base or base_of(folder, description)
+    if not base:
         raise ValueError(
             f"{folder}: its adapters were trained on a model that had no name; save that model and "
             "pass its folder as base="
         )
-    model = load_base(base or description["base"])
+    model = load_base(base, _without_code(folder, base))
     team = AdapterWeights(model, tokenizer, agents, config)
     team.admit(description.get("resting", ()))
     for policy in team.policies:
@@ -276,6 +290,30 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
         except SafetensorError as error:
             raise ValueError(f"{folder / policy}: its weights are damaged ({error})") from error
     return team
+
+
+def base_of(folder: Path, description: Mapping[str, Any]) -> str:
+    """The base of a team's adapters, a folder or a name; empty where it has none."""
+    named = description.get("base") or ""
+    return str(folder / BASE) if named == CARRIED else str(named)
+
+
+def _without_code(folder: Path, base: str) -> dict[str, Any]:
+    """For the base of a stranger's team, what keeps `from_pretrained` from running anything.
+
+    Raises:
+        ValueError: the base is a path of some machine, or comes with code.
+    """
+    if not (folder / ORIGIN_FILE).is_file():
+        return {}
+    if base != str(folder / BASE):
+        check_base({"base": base}, folder / TEAM_FILE)
+        try:
+            config, _ = PreTrainedConfig.get_config_dict(base)
+        except OSError as error:
+            raise _no_model(base, error) from error
+        refuse_code(config, f"model {base!r}")
+    return {"use_safetensors": True, "trust_remote_code": False}
 
 
 def read_team_file(folder: str | Path) -> dict[str, Any]:

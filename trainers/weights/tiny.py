@@ -41,8 +41,8 @@ from transformers import (
 )
 
 from llm_marl_envs.core.options import Options
+from llm_marl_envs.files.cache import cache_folder, is_made, key_of, made_once, written_whole
 from llm_marl_envs.measure.progress import counter
-from trainers.weights.cache import cache_folder, is_made, key_of, made_once, written_whole
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.shown import IGNORED, Demonstration, demonstrations_of, encoded
 

@@ -29,9 +29,7 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from llm_marl_envs.core.options import Options
-from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.measure.progress import counter
-from trainers.weights.cache import (
+from llm_marl_envs.files.cache import (
     cache_folder,
     fingerprint,
     is_made,
@@ -39,6 +37,8 @@ from trainers.weights.cache import (
     made_once,
     written_whole,
 )
+from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.measure.progress import counter
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.shown import Demonstration, demonstrations_of, encoded
 from trainers.weights.team_files import load_base, load_tokenizer

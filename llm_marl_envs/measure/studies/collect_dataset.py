@@ -35,8 +35,7 @@ CARD = """---
 
 {{ episodes }} episodes, one row per turn of an agent, schema version {{ schema_version }}. \
 Episodes whose environment raised are left out, their numbers too. The columns are explained in \
-`llm_marl_envs/measure/dataset.py` of llm-marl-envs {{ package_version }}, whose \
-`llm-marl collect` wrote this.
+`llm_marl_envs/measure/dataset.py` of llm-marl-envs {{ package_version }}, which wrote this.
 
 - Environment arguments: `{{ env_kwargs }}`
 - Team: `{{ team }}`
@@ -47,7 +46,7 @@ Episodes whose environment raised are left out, their numbers too. The columns a
 ```python
 from datasets import load_dataset
 
-rows = load_dataset("PATH", split="{{ split }}")
+rows = load_dataset("{{ place }}", split="{{ split }}")
 ```
 
 **Licence and content.** Prompts come from the environment's tasks; see its page for their \
@@ -177,8 +176,13 @@ def _claim(folder: Path, pinned: Mapping[str, Any]) -> None:
     claim(file, pinned, "collection")
 
 
-def card(pinned: Mapping[str, Any], split: str) -> str:
+def card(pinned: Mapping[str, Any], split: str, place: str = "PATH") -> str:
     """The README of a dataset: what the Hub and `datasets` read, and what a person should know.
+
+    Args:
+        pinned: what `collection.json` holds.
+        split: the name of its only split.
+        place: where it will be loaded from.
 
     Raises:
         ImportError: `datasets` is not installed.
@@ -200,5 +204,5 @@ def card(pinned: Mapping[str, Any], split: str) -> str:
     )
     DatasetInfosDict(default=DatasetInfo(features=columns)).to_dataset_card_data(data)
     versions = {name: v for name, v in package_versions().items() if v is not None}
-    facts = {**pinned, "versions": versions, "split": split}
+    facts = {**pinned, "versions": versions, "split": split, "place": place}
     return f"{DatasetCard.from_template(data, template_str=CARD, **facts)}\n"

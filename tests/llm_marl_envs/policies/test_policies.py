@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from llm_marl_envs.policies import (
     check_team,
 )
 from llm_marl_envs.policies.expert import ExpertPolicy
+from llm_marl_envs.policies.named import check_name
 
 
 def request(**changes: Any) -> Request:
@@ -154,3 +156,13 @@ def test_a_new_episode_is_shown_from_its_start(capsys: pytest.CaptureFixture[str
     policy.act([request()])
     policy.act([request()])
     assert capsys.readouterr().out.count("Speak.") == 2
+
+
+def test_a_run_in_the_place_of_its_team_is_said(tmp_path: Path):
+    (tmp_path / "run" / "team").mkdir(parents=True)
+    with pytest.raises(ValueError, match="expected a saved team") as without:
+        check_name(str(tmp_path / "run"))
+    assert "did you mean" not in str(without.value)
+    (tmp_path / "run" / "team" / "team.json").write_text("{}")
+    with pytest.raises(ValueError, match=str(tmp_path / "run" / "team")):
+        check_name(str(tmp_path / "run"))

@@ -13,10 +13,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from llm_marl_envs import make, make_vec
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.files.cache import cache_folder
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.policies.named import Context, Sampling, named_team
 from trainers.train import run_train
-from trainers.weights.cache import cache_folder
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.warm_start import WarmStart, warm_started
 

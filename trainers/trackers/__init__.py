@@ -1,0 +1,1 @@
+"""Trackers of others beside the run's own log: what appears where is docs/trackers.md."""
