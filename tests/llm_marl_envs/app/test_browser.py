@@ -20,6 +20,7 @@ from llm_marl_envs.core.records import read_jsonl
 from llm_marl_envs.play.replay import replay
 
 SMALL, LARGE = 400, 1200
+SIZES = [pytest.param(LARGE, marks=pytest.mark.full), SMALL]
 
 
 def a_run(folder: Path, updates: int) -> None:
@@ -75,7 +76,7 @@ def sound(page: Page) -> None:
     assert overflow(page) <= 0
 
 
-@pytest.mark.parametrize("page", [LARGE, SMALL], indirect=True)
+@pytest.mark.parametrize("page", SIZES, indirect=True)
 def test_an_episode_is_played(page: Page, tmp_path: Path) -> None:
     page.goto("/")
     sound(page)
@@ -138,7 +139,7 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     assert "def solve(xs):" in page.locator(".chat .own pre").first.inner_text()
 
 
-@pytest.mark.parametrize("page", [LARGE, SMALL], indirect=True)
+@pytest.mark.parametrize("page", SIZES, indirect=True)
 def test_a_run_is_watched_while_it_trains(page: Page, runs: Path) -> None:
     a_run(runs / "first", 10)
     page.goto("/watch")

@@ -118,6 +118,7 @@ def test_a_dry_run_sends_nothing(made: Path, cli: Cli, server: Hub):
     assert not re.search(r"\.env|optimizer|notes|training_args", done.stdout)
 
 
+@pytest.mark.full
 def test_a_team_goes_there_and_plays_the_same_from_there(
     made: Path, cli: Cli, server: Hub, tmp_path: Path
 ):
@@ -258,6 +259,7 @@ def test_hostile_repositories_are_refused(server: Hub, cli: Cli, tmp_path: Path)
     mistake(cli("pull-team", "evil/auto_map", "x"), "auto_map")
 
 
+@pytest.mark.full
 def test_the_base_of_a_strangers_team_brings_no_code(server: Hub, cli: Cli, tmp_path: Path):
     """Nor is it read from this machine, whoever changed the folder."""
     server.holds("evil/good", {**GOOD, "a/tokenizer.json": b"{}"})
@@ -295,6 +297,7 @@ def test_a_base_that_only_the_pusher_has_is_said(made: Path, cli: Cli, server: H
     assert server.files(NAME)["base_model/model.safetensors"] == own
 
 
+@pytest.mark.full
 def test_a_push_is_refused_where_it_would_do_harm(
     made: Path, cli: Cli, server: Hub, tmp_path: Path
 ):
@@ -341,6 +344,7 @@ def test_what_people_wrote_on_a_card_stays(made: Path, cli: Cli, server: Hub, tm
     assert card.index("Our team.") < card.index("## Measured")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_episodes_become_a_dataset(made: Path, cli: Cli, server: Hub, tmp_path: Path, kind: str):
     played = evaluated(cli, made / "run" / "team", tmp_path / "here")
@@ -365,6 +369,7 @@ def test_episodes_become_a_dataset(made: Path, cli: Cli, server: Hub, tmp_path: 
     assert server.repos["dataset", "me/played"].private
 
 
+@pytest.mark.full
 def test_collections_and_trainings_can_be_pushed(made: Path, cli: Cli, server: Hub, tmp_path: Path):
     kept = ["collect", ENV, "--team", "random", "--tasks", "all", "--output", "kept"]
     assert cli(*kept).returncode == 0
@@ -383,6 +388,7 @@ def test_without_the_client_the_extra_is_named(made: Path, cli: Cli, tmp_path: P
     mistake(cli("pull-team", NAME, "x", PYTHONPATH=paths), "llm-marl-envs[hub]")
 
 
+@pytest.mark.full
 def test_partners_of_a_measurement_stand_on_the_card(
     made: Path, cli: Cli, server: Hub, tmp_path: Path
 ):

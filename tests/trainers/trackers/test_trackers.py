@@ -86,6 +86,7 @@ def events(folder: Path) -> tuple[dict[tuple[str, int], float], dict[int, str]]:
     return numbers, tables
 
 
+@pytest.mark.full
 def test_tensorboard_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, reported: Reported):
     pytest.importorskip("tensorboard")
     assert reported("tensorboard", 3)["outside"] == []
@@ -99,6 +100,7 @@ def test_tensorboard_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, re
     assert f"`` {played} ``" in tables[5]
 
 
+@pytest.mark.full
 def test_trackio_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, reported: Reported):
     pytest.importorskip("trackio")
     first = reported("trackio", 3)
@@ -130,6 +132,7 @@ def test_trackio_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, report
     assert tables[0][0]["said"]
 
 
+@pytest.mark.full
 def test_wandb_stays_offline_and_its_key_at_home(tmp_path: Path, reported: Reported):
     pytest.importorskip("wandb")
     first = reported("wandb", 2, WANDB_API_KEY=SECRET, HF_TOKEN=SECRET)
@@ -161,6 +164,7 @@ def wandb_numbers(file: Path) -> dict[tuple[str, int], float]:
     return found
 
 
+@pytest.mark.full
 def test_mlflow_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, reported: Reported):
     pytest.importorskip("mlflow")
     first = reported("mlflow", 3)
@@ -195,6 +199,7 @@ def log_records(data: bytes) -> Iterator[bytes]:
             record = b""
 
 
+@pytest.mark.full
 def test_nothing_is_reported_unless_asked(tmp_path: Path, reported: Reported):
     """Not even where the environment would add a tracker, as Kubeflow's does."""
     server = {"KUBEFLOW_TRAINER_SERVER_URL": "https://kubeflow.example", "WANDB_API_KEY": SECRET}
