@@ -81,9 +81,8 @@ class Game(Work):
         super().__init__()
         self.setup = setup
         self.players = players
-        self.chosen = dict(chosen)
         self.env = setup.env()
-        players.check(self.env, chosen)
+        self.chosen = players.seated(self.env, chosen)
         start = setup.start()
         self.env.reset(
             seed=start.seed, options=None if start.task is None else {"task": start.task}

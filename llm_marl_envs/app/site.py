@@ -267,7 +267,7 @@ class Site:
         match = self._work(request.path_params["key"], Match)
         match.rest(FIRST_LOOK)
         done, episodes = match.done, match.episodes
-        labels = {p.name: p.label for p in self.players.of(match.setup.env())}
+        labels = {p.name: p.label for p in self.players.of(match.env)}
         whose = {
             side: [(agent, labels.get(name, name)) for agent, name in chosen.items()]
             for side, chosen in match.sides.items()

@@ -10,6 +10,7 @@ import pytest
 from llm_marl_envs import make
 from llm_marl_envs.app.folders import DEEPEST, Folders
 from llm_marl_envs.app.games import Game, Setup
+from llm_marl_envs.app.matches import Match
 from llm_marl_envs.app.players import Players
 from llm_marl_envs.policies.scripted import RandomPolicy
 
@@ -46,6 +47,16 @@ def test_no_other_name_takes_a_seat(tmp_path: Path, name: str) -> None:
     chosen = {"debater_0": "expert", "debater_1": name, "debater_2": "you"}
     with pytest.raises(ValueError, match="debater_1"):
         Game(DEBATE, Players(Folders([tmp_path])), chosen)
+
+
+def test_a_name_for_no_seat_is_never_resolved(tmp_path: Path) -> None:
+    players, seats = Players(Folders([tmp_path])), ("debater_0", "debater_1", "debater_2")
+    chosen = dict.fromkeys(seats, "agreed") | {"debater_9": "support.toys:no_such_policy"}
+    game = Game(DEBATE, players, chosen)
+    assert tuple(game.chosen) == seats
+    assert tuple(players.team(game.env, chosen, game)) == seats
+    match = Match(DEBATE, players, {"left": chosen, "right": chosen})
+    assert [tuple(side) for side in match.sides.values()] == [seats, seats]
 
 
 def test_who_is_named_at_the_start_takes_a_seat() -> None:
