@@ -42,8 +42,7 @@ class Match(Work):
         self.players = players
         self.env = setup.env()
         self.sides = {
-            label: players.seated(self.env, chosen, person=False)
-            for label, chosen in sides.items()
+            label: players.seated(self.env, chosen, person=False) for label, chosen in sides.items()
         }
         self.episodes: dict[str, Episode] = {}
 

@@ -118,10 +118,8 @@ class Players:
                 players.append(Player(f"folder:{place}", f"team {place}", seats))
         return players
 
-    def seated(
-        self, env: Any, chosen: Mapping[str, str], *, person: bool = True
-    ) -> dict[str, str]:
-        """Seat of the environment -> name of its player; what is chosen for other seats is left out.
+    def seated(self, env: Any, chosen: Mapping[str, str], *, person: bool = True) -> dict[str, str]:
+        """Seat of the environment -> name of its player; other seats are left out.
 
         Raises:
             ValueError: seat -> name of something else.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,19 @@ def test_folders_lead_nowhere_else(tmp_path: Path) -> None:
     for place in ("runs/link", "secret", "runs/../secret", "/etc", ""):
         with pytest.raises(ValueError, match="no such folder"):
             folders.path(place)
+
+
+def test_a_folder_whose_name_is_no_text_is_left_out(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    odd = Path(os.fsdecode(os.fsencode(runs) + b"/odd\xff"))
+    for folder in (runs / "even", odd):
+        folder.mkdir(parents=True)
+        (folder / "log.jsonl").write_text("")
+    (runs / "pipe").mkdir()
+    os.mkfifo(runs / "pipe" / "log.jsonl")
+    assert Folders([runs]).holding("log.jsonl") == ["runs/even"]
+    with pytest.raises(ValueError, match="rename"):
+        Folders([odd])
 
 
 def test_folders_are_named_apart(tmp_path: Path) -> None:
