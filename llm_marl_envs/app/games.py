@@ -146,7 +146,9 @@ class Game(Work):
             self.asked, self._text = request, None
             self.question += 1
             self.changed.notify_all()
-            self.changed.wait_for(lambda: self._text is not None or self.closed)
+            self.changed.wait_for(
+                lambda: self._text is not None or self.closed, timeout=self.left_seconds
+            )
             self.asked = None
             self.check()
             return self._text or ""

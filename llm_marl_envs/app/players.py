@@ -61,8 +61,8 @@ class Seated:
 
     def act(self, requests: Sequence[Request]) -> Sequence[Response]:
         """What the policy answers."""
-        self.work.check()
         with self.lock:
+            self.work.check()  # it may have been left while others used the weights
             return self.policy.act(requests)
 
 

@@ -234,7 +234,8 @@ class Site:
             asked=asked,
             chat=views.bubbles(agent, told),
             seats=[
-                (a, labels.get(game.chosen[a], ""), views.bubbles(a, c)) for a, c in chats.items()
+                (a, labels.get(game.chosen[a], ""), chat)
+                for a, chat in views.all_bubbles(chats).items()
             ],
             picture=picture,
             result=None if episode is None else self._result(game),
