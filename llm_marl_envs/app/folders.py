@@ -32,7 +32,9 @@ class Folders:
 
     def __init__(self, given: Sequence[str | Path]) -> None:
         paths = [Path(folder).resolve() for folder in given]
-        for path in paths:
+        for place, path in enumerate(paths):
+            if path in paths[:place]:
+                raise ValueError(f"{path}: given twice; name each folder once")
             if path.exists() and not path.is_dir():
                 raise ValueError(f"{path}: a file; expected a folder")
             if not _is_text(str(path)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from llm_marl_envs.core.extras import Extra
 
@@ -77,7 +76,7 @@ class SameSite:
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             headers = Headers(scope=scope)
             origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            if origin is not None and origin.partition("://")[2] != headers.get("host"):
                 await Response("The form came from another site.", 403)(scope, receive, send)
                 return
         await self.app(scope, receive, send)

@@ -110,6 +110,8 @@ def test_folders_are_named_apart(tmp_path: Path) -> None:
     (tmp_path / "a" / "runs").mkdir(parents=True)
     (tmp_path / "b" / "runs").mkdir(parents=True)
     assert Folders([tmp_path / "a" / "runs", tmp_path / "b" / "runs"]).names == ["a/runs", "b/runs"]
+    with pytest.raises(ValueError, match="twice"):
+        Folders([tmp_path / "a", tmp_path / "a" / "."])
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="file"):
         Folders([tmp_path / "file"])

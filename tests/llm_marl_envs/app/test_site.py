@@ -18,6 +18,8 @@ from support.app_site import served
 from support.reports import HOSTILE, Reader
 
 from llm_marl_envs.app.guards import MOST_BYTES
+from llm_marl_envs.app.serve import launch, names_of
+from llm_marl_envs.app.site import Site
 from llm_marl_envs.app.space import write_space
 from llm_marl_envs.commands.app import APP
 from llm_marl_envs.core.records import read_jsonl
@@ -80,7 +82,7 @@ def test_what_is_not_there(site: str, path: str) -> None:
 
 def test_other_sites_and_other_names_are_refused(site: str) -> None:
     assert ask(site, "/", Host="evil.example")[0] == 400
-    for origin in ("http://evil.example", "null"):
+    for origin in ("http://evil.example", "null", "http://[", "", f"{site}.evil.example"):
         assert ask(site, "/games", DEBATE, Origin=origin)[0] == 403
     assert ask(site, "/games", DEBATE, Origin=site)[0] == 303
 
@@ -219,6 +221,19 @@ def test_the_command(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(timeout=20)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_is_none(tmp_path: Path, port: int) -> None:
+    with pytest.raises(ValueError, match="port"):
+        launch(Site([tmp_path]), port=port)
+
+
+def test_names_of_an_address() -> None:
+    assert {"127.0.0.2", "localhost"} <= {*names_of("127.0.0.2")}  # as its own address says
+    assert "*" not in names_of("::1")
+    for host in ("0.0.0.0", "::", "10.0.0.1", "some.machine"):
+        assert names_of(host) == ("*",)
 
 
 def test_what_a_space_needs(tmp_path: Path) -> None:
