@@ -12,7 +12,7 @@ with Extra("app", "the app"):
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
 
 MOST_BYTES = 1_000_000
@@ -86,12 +86,15 @@ async def posted(request: Request) -> dict[str, str]:
     """The fields of a form; of a name that stands twice the last.
 
     Raises:
-        HTTPException: it is too large, or nobody says how large.
+        HTTPException: it is too large or cut off, or nobody says how large.
     """
     length = request.headers.get("content-length", "")
     if not length.isdecimal():
         raise HTTPException(411, "The length of the form is missing.")
     if int(length) > MOST_BYTES:
         raise HTTPException(413, f"The text is too long: at most {MOST_BYTES} bytes.")
-    form = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    try:
+        form = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    except ClientDisconnect as error:  # nobody reads the answer, and the log needs no traceback
+        raise HTTPException(400, "The form was cut off.") from error
     return {key: value for key, value in form.items() if isinstance(value, str)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +91,18 @@ def test_other_sites_and_other_names_are_refused(site: str) -> None:
 
 def test_a_form_that_is_too_long(site: str) -> None:
     assert ask(site, "/games", {"env_id": "x" * MOST_BYTES})[0] == 413
+
+
+def test_a_form_that_is_cut_off(site: str, caplog: pytest.LogCaptureFixture) -> None:
+    address = urlsplit(site)
+    with socket.create_connection((address.hostname, address.port)) as client:
+        client.sendall(
+            b"POST /games HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999\r\n"
+            b"Content-Type: application/x-www-form-urlencoded\r\n\r\nenv"
+        )
+    time.sleep(0.5)
+    assert ask(site, "/")[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 @pytest.mark.parametrize(
