@@ -21,7 +21,6 @@ from llm_marl_envs.play.registry import make
 from llm_marl_envs.play.rollout import Failures, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Team
-from llm_marl_envs.policies.expert import AgreedPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +137,9 @@ class Game(Work):
             self.changed.notify_all()
         if find_experts(self.env) is not None:
             env = self.setup.env()
-            agreed = dict.fromkeys(env.possible_agents, AgreedPolicy(env))
-            self.experts = _without_traceback(self.setup.play(agreed, env))
+            agreed = dict.fromkeys(env.possible_agents, "agreed")
+            team = self.players.team(env, agreed, self)
+            self.experts = _without_traceback(self.setup.play(team, env))
 
     def _ask(self, request: Request) -> str:
         with self.changed:
