@@ -183,9 +183,10 @@ def watched(folders: Mapping[str, Path]) -> Watched:
 
 def _run(folder: Path, notes: list[str]) -> Run:
     """The run of this very folder: the first, and no other log is read."""
-    if _last(folder, LOG) is None:
+    run = next(runs_below(folder, notes), None) if _last(folder, LOG) else None
+    if run is None:
         raise ValueError(f"{folder}: no {LOG} there; it was deleted, or is none of a run")
-    return next(runs_below(folder, notes))
+    return run
 
 
 def _newest(folder: Path, notes: list[str]) -> Transcript | None:
