@@ -39,7 +39,8 @@ def bubbles(agent: str, messages: Sequence[Message], most: int = MOST) -> tuple[
         Bubble(who.get(m.role, m.role), m.role == "assistant", shortened(m.content))
         for m in (*messages[:1], *messages[1 + out :])
     )
-    return (*shown[:1], Bubble("", False, f"({out} messages are left out)"), *shown[1:]) if out else shown
+    gap = (Bubble("", False, f"({out} messages are left out)"),) if out else ()
+    return (*shown[:1], *gap, *shown[1:])
 
 
 def all_bubbles(chats: Mapping[str, Sequence[Message]]) -> dict[str, tuple[Bubble, ...]]:
