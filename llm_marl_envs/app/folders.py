@@ -20,20 +20,25 @@ KEPT_SECONDS = 2.0
 class Folders:
     """Given folders and those below them; a place is a given folder's name and a path in it.
 
-    Links are not followed below a given folder, so a place never leads out of it.
+    Links are not followed below a given folder, so a place never leads out of it. A folder whose
+    name is no text, but other bytes, is left out: no page could show it.
 
     Args:
         given: the folders; one that does not exist yet is empty.
 
     Raises:
-        ValueError: one is given twice, or is a file.
+        ValueError: one is given twice, is a file, or has a name that is no text.
     """
 
     def __init__(self, given: Sequence[str | Path]) -> None:
         paths = [Path(folder).resolve() for folder in given]
-        for path in paths:
+        for place, path in enumerate(paths):
+            if path in paths[:place]:
+                raise ValueError(f"{path}: given twice; name each folder once")
             if path.exists() and not path.is_dir():
                 raise ValueError(f"{path}: a file; expected a folder")
+            if not _is_text(str(path)):
+                raise ValueError(f"{str(path)!a}: a folder whose name is no text; rename it")
         self._roots = dict(zip(names_apart(*paths), paths, strict=True)) if paths else {}
         self._seen: tuple[float, dict[str, tuple[Path, frozenset[str]]]] = (-KEPT_SECONDS, {})
 
@@ -43,8 +48,12 @@ class Folders:
         return [*self._roots]
 
     def holding(self, *names: str) -> list[str]:
-        """The places that hold one of the files, sorted."""
-        return sorted(place for place, (_, files) in self._files().items() if files & {*names})
+        """The places that hold one of the files, sorted; a pipe or a folder is no file."""
+        return sorted(
+            place
+            for place, (path, files) in self._files().items()
+            if any(os.path.isfile(path / name) for name in files & {*names})
+        )
 
     def path(self, place: str) -> Path:
         """Where a place is.
@@ -52,9 +61,10 @@ class Folders:
         Raises:
             ValueError: no such place.
         """
-        if place not in self._files():
+        shown = self._files()
+        if place not in shown:
             raise ValueError(f"{place!r:.80}: no such folder among those that are shown")
-        return self._files()[place][0]
+        return shown[place][0]
 
     def _files(self) -> dict[str, tuple[Path, frozenset[str]]]:
         """Place -> where it is, and the names of the files in it."""
@@ -68,8 +78,18 @@ class Folders:
         for name, root in self._roots.items():
             for folder, below, files in os.walk(root):
                 inside = Path(folder).relative_to(root)
-                below[:] = [] if len(inside.parts) >= DEEPEST else sorted(below)
+                deeper = filter(_is_text, below) if len(inside.parts) < DEEPEST else ()
+                below[:] = sorted(deeper)
                 yield (Path(name) / inside).as_posix(), (Path(folder), frozenset(files))
                 left -= 1
                 if not left:
                     return
+
+
+def _is_text(name: str) -> bool:
+    """Whether the bytes of a name are UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,15 +6,15 @@ or a policy is none: a page must not name such things.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import yaml
-
 from llm_marl_envs.app.games import Setup
 from llm_marl_envs.core.options import PARTS, TaskOptions, options_of
 from llm_marl_envs.core.specs import spec
+from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.play.registry import load_entry_point
 
 MOST_SEED = 2**31 - 1
@@ -31,7 +31,7 @@ class Field:
 
     Attributes:
         name: as `make` takes it; `maze.size` is a part of `maze`.
-        kind: how it is entered: one of `choices`, a number, or a list as YAML has it.
+        kind: how it is entered: one of `choices`, a number, or a list as JSON has it.
         choices: the values.
         low, high: ends of a number, None where there is none.
         default: as Python writes it.
@@ -137,16 +137,12 @@ def _value(field: Field, text: str) -> Any:
 
 def _numbers(field: Field, text: str) -> list[Any]:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, list) or len(value) > MOST or not all(map(_is_number, value)):
+    if not isinstance(value, list) or len(value) > MOST or not all(map(finite, value)):
         raise ValueError(f"{field.name}={text!r:.60}: expected numbers, e.g. [1, 2]")
     return value
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +188,7 @@ def whole_number(given: Mapping[str, str], name: str, default: int | None) -> in
     text = given.get(name, "").strip()
     if not text:
         return default
-    if not (text.isascii() and text.isdecimal() and int(text) <= MOST_SEED):
+    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_SEED))
+    if not (digits and int(text) <= MOST_SEED):
         raise ValueError(f"{name}={text!r:.40}: expected a whole number, 0 to {MOST_SEED}")
     return int(text)

@@ -21,7 +21,6 @@ from llm_marl_envs.play.registry import make
 from llm_marl_envs.play.rollout import Failures, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Team
-from llm_marl_envs.policies.expert import AgreedPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +80,8 @@ class Game(Work):
         super().__init__()
         self.setup = setup
         self.players = players
-        self.chosen = dict(chosen)
         self.env = setup.env()
-        players.check(self.env, chosen)
+        self.chosen = players.seated(self.env, chosen)
         start = setup.start()
         self.env.reset(
             seed=start.seed, options=None if start.task is None else {"task": start.task}
@@ -139,15 +137,18 @@ class Game(Work):
             self.changed.notify_all()
         if find_experts(self.env) is not None:
             env = self.setup.env()
-            agreed = dict.fromkeys(env.possible_agents, AgreedPolicy(env))
-            self.experts = _without_traceback(self.setup.play(agreed, env))
+            agreed = dict.fromkeys(env.possible_agents, "agreed")
+            team = self.players.team(env, agreed, self)
+            self.experts = _without_traceback(self.setup.play(team, env))
 
     def _ask(self, request: Request) -> str:
         with self.changed:
             self.asked, self._text = request, None
             self.question += 1
             self.changed.notify_all()
-            self.changed.wait_for(lambda: self._text is not None or self.closed)
+            self.changed.wait_for(
+                lambda: self._text is not None or self.closed, timeout=self.left_seconds
+            )
             self.asked = None
             self.check()
             return self._text or ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from llm_marl_envs.core.extras import Extra
 
@@ -13,7 +12,7 @@ with Extra("app", "the app"):
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
 
 MOST_BYTES = 1_000_000
@@ -77,7 +76,7 @@ class SameSite:
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             headers = Headers(scope=scope)
             origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            if origin is not None and origin.partition("://")[2] != headers.get("host"):
                 await Response("The form came from another site.", 403)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
@@ -87,12 +86,15 @@ async def posted(request: Request) -> dict[str, str]:
     """The fields of a form; of a name that stands twice the last.
 
     Raises:
-        HTTPException: it is too large, or nobody says how large.
+        HTTPException: it is too large or cut off, or nobody says how large.
     """
     length = request.headers.get("content-length", "")
     if not length.isdecimal():
         raise HTTPException(411, "The length of the form is missing.")
     if int(length) > MOST_BYTES:
         raise HTTPException(413, f"The text is too long: at most {MOST_BYTES} bytes.")
-    form = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    try:
+        form = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    except ClientDisconnect as error:  # nobody reads the answer, and the log needs no traceback
+        raise HTTPException(400, "The form was cut off.") from error
     return {key: value for key, value in form.items() if isinstance(value, str)}

@@ -40,9 +40,10 @@ class Match(Work):
         super().__init__()
         self.setup = setup
         self.players = players
-        self.sides = sides
-        for chosen in sides.values():
-            players.check(setup.env(), chosen, person=False)
+        self.env = setup.env()
+        self.sides = {
+            label: players.seated(self.env, chosen, person=False) for label, chosen in sides.items()
+        }
         self.episodes: dict[str, Episode] = {}
 
     def work(self) -> None:
@@ -84,7 +85,7 @@ class Pairings(Work):
         self.tasks = tasks
         self.env = setup.env()
         for name in self.teams:
-            players.check(self.env, dict.fromkeys(self.env.possible_agents, name), person=False)
+            players.seated(self.env, dict.fromkeys(self.env.possible_agents, name), person=False)
         self.played = 0
         self.result: CrossPlay | None = None
 

@@ -61,8 +61,8 @@ class Seated:
 
     def act(self, requests: Sequence[Request]) -> Sequence[Response]:
         """What the policy answers."""
-        self.work.check()
         with self.lock:
+            self.work.check()  # it may have been left while others used the weights
             return self.policy.act(requests)
 
 
@@ -118,8 +118,8 @@ class Players:
                 players.append(Player(f"folder:{place}", f"team {place}", seats))
         return players
 
-    def check(self, env: Any, chosen: Mapping[str, str], *, person: bool = True) -> None:
-        """Refuse what is no player of a seat.
+    def seated(self, env: Any, chosen: Mapping[str, str], *, person: bool = True) -> dict[str, str]:
+        """Seat of the environment -> name of its player; other seats are left out.
 
         Raises:
             ValueError: seat -> name of something else.
@@ -128,9 +128,10 @@ class Players:
         for agent in env.possible_agents:
             able = tuple(player.name for player in players if agent in player.seats)
             refuse_other(f"the player of {agent}", chosen.get(agent), able)
+        return {agent: chosen[agent] for agent in env.possible_agents}
 
     def team(self, env: Any, chosen: Mapping[str, str], work: Work) -> dict[str, Policy]:
-        """Seat -> policy; loads what has weights. Errors as `check` and `named_policy`.
+        """Seat -> policy; loads what has weights. Errors as `seated` and `named_policy`.
 
         Args:
             env: whose seats these are.
@@ -138,11 +139,11 @@ class Players:
             work: in which they play; it is the policy of people's seats where it is one.
         """
         person = isinstance(work, Policy)
-        self.check(env, chosen, person=person)
-        made = {name: self._seated(name, env, work) for name in dict.fromkeys(chosen.values())}
-        return {agent: made[chosen[agent]] for agent in env.possible_agents}
+        seats = self.seated(env, chosen, person=person)
+        made = {name: self._policy(name, env, work) for name in dict.fromkeys(seats.values())}
+        return {agent: made[name] for agent, name in seats.items()}
 
-    def _seated(self, name: str, env: Any, work: Work) -> Policy:
+    def _policy(self, name: str, env: Any, work: Work) -> Policy:
         if name == YOU:
             return cast("Policy", work)
         kind, _, rest = name.partition(":")

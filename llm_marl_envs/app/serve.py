@@ -22,18 +22,21 @@ def launch(site: Site, host: str = "127.0.0.1", port: int = 7860) -> None:
         port: 0 takes a free one.
 
     Raises:
-        ValueError: the port is taken, or the address is none of this machine's.
+        ValueError: the port is taken or none, or the address is none of this machine's.
     """
     try:
         bound = socket.create_server((host, port), family=_family(host))
     except OSError as error:
-        raise ValueError(f"{host}, port {port}: {error.strerror}; choose another --port") from error
+        mend = "choose another --host or --port"
+        raise ValueError(f"{host}, port {port}: {error.strerror}; {mend}") from error
+    except OverflowError as error:
+        raise ValueError(f"port {port}: expected --port 0 to 65535") from error
     port = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{port}  (Ctrl-C ends it)", flush=True)
-    local = _is_local(host)
-    program = site.program(LOCAL if local else ("*",))
-    config = uvicorn.Config(program, log_level="warning", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        site.program(names_of(host)), log_level="warning", timeout_graceful_shutdown=2
+    )
     uvicorn.Server(config).run(sockets=[bound])
 
 
@@ -41,8 +44,10 @@ def _family(host: str) -> int:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _is_local(host: str) -> bool:
+def names_of(host: str) -> tuple[str, ...]:
+    """The names that a page at this address answers to; "*", any, where others are let in."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        local = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        local = host == "localhost"
+    return tuple(dict.fromkeys((*LOCAL, host))) if local else ("*",)

@@ -234,7 +234,8 @@ class Site:
             asked=asked,
             chat=views.bubbles(agent, told),
             seats=[
-                (a, labels.get(game.chosen[a], ""), views.bubbles(a, c)) for a, c in chats.items()
+                (a, labels.get(game.chosen[a], ""), chat)
+                for a, chat in views.all_bubbles(chats).items()
             ],
             picture=picture,
             result=None if episode is None else self._result(game),
@@ -267,7 +268,7 @@ class Site:
         match = self._work(request.path_params["key"], Match)
         match.rest(FIRST_LOOK)
         done, episodes = match.done, match.episodes
-        labels = {p.name: p.label for p in self.players.of(match.setup.env())}
+        labels = {p.name: p.label for p in self.players.of(match.env)}
         whose = {
             side: [(agent, labels.get(name, name)) for agent, name in chosen.items()]
             for side, chosen in match.sides.items()

@@ -6,18 +6,20 @@ Pure functions of records; `templates/` shows them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.measure.numbers.format import NOTHING, number
-from llm_marl_envs.report.episodes import Listing, listed, outcome, shortened, side_by_side
+from llm_marl_envs.report.episodes import Card, Listing, listed, outcome, shortened, side_by_side
 from llm_marl_envs.report.sources import Transcript
 from llm_marl_envs.report.tables import Table, table
 
 HIDDEN_INFO = ("turn", "action_truncated", "task_id", "task_clusters")
 LONGEST_INFO = 60
+MOST, LEAST = 200, 6
+"""Messages of a chat, and turns of an episode, that a page shows; messages where seats are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,22 @@ class Bubble:
     text: str
 
 
-def bubbles(agent: str, messages: Sequence[Message]) -> tuple[Bubble, ...]:
-    """A seat's chat: what it is told, and what it said."""
+def bubbles(agent: str, messages: Sequence[Message], most: int = MOST) -> tuple[Bubble, ...]:
+    """A seat's chat: what it is told, and what it said; of a long one the first and the last."""
     who = {"assistant": agent, "user": "environment"}
-    return tuple(
+    out = max(0, len(messages) - most)
+    shown = tuple(
         Bubble(who.get(m.role, m.role), m.role == "assistant", shortened(m.content))
-        for m in messages
+        for m in (*messages[:1], *messages[1 + out :])
     )
+    gap = (Bubble("", False, f"({out} messages are left out)"),) if out else ()
+    return (*shown[:1], *gap, *shown[1:])
+
+
+def all_bubbles(chats: Mapping[str, Sequence[Message]]) -> dict[str, tuple[Bubble, ...]]:
+    """Seat -> its chat; many seats show the fewer messages each, so that a page stays small."""
+    most = max(LEAST, MOST // max(1, len(chats)))
+    return {agent: bubbles(agent, messages, most) for agent, messages in chats.items()}
 
 
 def rewards(episode: Episode) -> Table:
@@ -88,7 +99,17 @@ def beside(episodes: Mapping[str, Episode]) -> Listing:
     """One episode, or two of one task and seed beside each other."""
     made = [Transcript(label, label, (episode,)) for label, episode in episodes.items()]
     listing = side_by_side(*made, most=1) if len(made) == 2 else listed(made[0], 1)
-    return listing if listing.cards else listed(made[0], 1)
+    listing = listing if listing.cards else listed(made[0], 1)
+    return replace(listing, cards=tuple(_cut(card) for card in listing.cards))
+
+
+def _cut(card: Card) -> Card:
+    """A card with the last turns of a long episode."""
+    if max((len(column.turns) for column in card.columns), default=0) <= MOST:
+        return card
+    columns = (replace(column, turns=column.turns[-MOST:]) for column in card.columns)
+    heading = f"{card.heading}; the last {MOST} turns, the transcript has all"
+    return replace(card, heading=heading, columns=(*columns,))
 
 
 def headline(episode: Episode) -> str:

@@ -9,6 +9,7 @@ import statistics
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ IDLE_SHARE = 20
 """How many times the processor time of a drawing passes before a run is drawn again."""
 KEPT = 8
 """Sets of runs whose drawings are kept."""
+LOG, UPDATES = "log.jsonl", "transcripts/update-*.jsonl"
 PARTS, WHOLE = "time/", "time/rollout"
 """Names of the seconds of an update's parts; the second holds sampling and environments."""
 
@@ -47,7 +49,7 @@ class Progress:
         update_seconds: of an update, median of the latest; None before there are two.
         left_seconds: until the end, None where nobody knows, 0 at the end.
         ended: whether it has come to its end.
-        quiet_seconds: since something was logged.
+        logged: when something was logged last, in seconds since 1970.
     """
 
     name: str
@@ -56,11 +58,11 @@ class Progress:
     update_seconds: float | None
     left_seconds: float | None
     ended: bool
-    quiet_seconds: float
+    logged: float
 
     @property
     def words(self) -> str:
-        """The same as a sentence."""
+        """The same as a sentence, as it is now."""
         whole = f" of {self.steps}" if self.steps else ""
         parts = [f"update {self.step}{whole}"]
         if self.update_seconds is not None:
@@ -69,9 +71,9 @@ class Progress:
             parts.append("ended")
         elif self.left_seconds is not None:
             parts.append(f"about {duration(self.left_seconds)} left")
-        usual = 10 * (self.update_seconds or 0.0)
-        if not self.ended and self.quiet_seconds > max(QUIET_SECONDS, usual):
-            parts.append(f"nothing logged for {duration(self.quiet_seconds)}: stopped, perhaps")
+        usual, quiet = 10 * (self.update_seconds or 0.0), time.time() - self.logged
+        if not self.ended and quiet > max(QUIET_SECONDS, usual):
+            parts.append(f"nothing logged for {duration(quiet)}: stopped, perhaps")
         return ", ".join(parts)
 
 
@@ -104,41 +106,69 @@ class Watcher:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[tuple[str, ...], tuple[object, float, Watched]] = {}
+        self._seen: dict[tuple[str, ...], tuple[object, float, Watched | str]] = {}
 
     def look(self, folders: Mapping[str, Path]) -> Watched:
-        """As `watched`, errors too; where it has changed, up to `IDLE_SHARE` drawings old."""
+        """As `watched`; where it has changed, up to `IDLE_SHARE` drawings old.
+
+        Raises:
+            ValueError: why there is nothing to be seen; names runs, and no path of the machine.
+        """
         key = tuple(folders)
         state = [_state(path) for path in folders.values()]
         with self._lock:
             before, until, shown = self._seen.pop(key, (None, 0.0, None))
             if shown is None or (state != before and time.monotonic() >= until):
                 begun = time.thread_time()
-                shown = watched(folders)
+                try:
+                    shown = watched(folders)
+                except (ValueError, ImportError, OSError) as error:  # OSError: it was deleted
+                    shown = _by_name(str(error), folders)
                 drawing = time.thread_time() - begun
                 before, until = state, time.monotonic() + IDLE_SHARE * drawing
             self._seen[key] = before, until, shown
             while len(self._seen) > KEPT:
                 del self._seen[next(iter(self._seen))]
+        if isinstance(shown, str):
+            raise ValueError(shown)
         return shown
 
 
+def _by_name(text: str, folders: Mapping[str, Path]) -> str:
+    """A text about files, with the names of runs in place of their paths; the longest first."""
+    for name, path in sorted(folders.items(), key=lambda item: -len(str(item[1]))):
+        text = text.replace(str(path), name)
+    return text
+
+
 def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """What changes when something is written."""
-    files = [folder / "log.jsonl", *sorted(folder.glob("transcripts/update-*.jsonl"))[-1:]]
-    stats = [(path.name, path.stat()) for path in files if path.is_file()]
+    """What changes when something is written; nothing of what was deleted meanwhile."""
+    stats = []
+    for path in filter(None, (_last(folder, LOG), _last(folder, UPDATES))):
+        with suppress(FileNotFoundError):
+            stats.append((path.name, path.stat()))
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+def _last(folder: Path, pattern: str) -> Path | None:
+    """The last file of a pattern; what is a pipe, or a link that leads out, is no file of a run."""
+    inside = folder.resolve()
+    for path in sorted(folder.glob(pattern), reverse=True):
+        if path.is_file() and path.resolve().is_relative_to(inside):
+            return path
+    return None
 
 
 def watched(folders: Mapping[str, Path]) -> Watched:
     """What there is of runs, name -> folder.
 
     Raises:
-        ValueError: a file in one is malformed.
+        ValueError: one has no log, or a malformed file.
+        OSError: a file cannot be read, as when it is deleted meanwhile.
         ImportError: there is something to draw, and matplotlib is not installed.
     """
     notes: list[str] = []
-    runs = [replace(run, name=name) for name, path in folders.items() for run in _run(path, notes)]
+    runs = [replace(_run(path, notes), name=name) for name, path in folders.items()]
     logged = [run for run in runs if run.log]
     newest = _newest(next(iter(folders.values())), notes) if len(folders) == 1 else None
     return Watched(
@@ -147,27 +177,30 @@ def watched(folders: Mapping[str, Path]) -> Watched:
         charts=tuple(sections.over_one_another(logged)) if logged else (),
         seconds=_seconds(logged),
         episodes=None if newest is None else listed(newest, EPISODES),
-        notes=tuple(notes),
+        notes=tuple(_by_name(note, folders) for note in notes),
     )
 
 
-def _run(folder: Path, notes: list[str]) -> list[Run]:
-    """The run of this very folder."""
-    return [run for run in runs_below(folder, notes) if run.name == "."]
+def _run(folder: Path, notes: list[str]) -> Run:
+    """The run of this very folder: the first, and no other log is read."""
+    run = next(runs_below(folder, notes), None) if _last(folder, LOG) else None
+    if run is None:
+        raise ValueError(f"{folder}: no {LOG} there; it was deleted, or is none of a run")
+    return run
 
 
 def _newest(folder: Path, notes: list[str]) -> Transcript | None:
     """The last group of training that was recorded."""
-    files = sorted(folder.glob("transcripts/update-*.jsonl"))
-    if not files:
+    path = _last(folder, UPDATES)
+    if path is None:
         return None
-    newest = read_transcript(folder, files[-1], files[-1].stem, notes)
+    newest = read_transcript(folder, path, path.stem, notes)
     return newest if newest.episodes else None
 
 
 def progress_of(run: Run, folder: Path) -> Progress:
     """How far a run is, from its log and its settings."""
-    updates = [entry for entry in run.log if finite(entry.get("loss"))]
+    updates = [e for e in run.log if finite(e.get("loss")) and finite(e.get("step"))]
     last = updates[-1] if updates else {}
     step = int(last.get("step", 0))
     steps = _steps(last, _trainer(folder))
@@ -182,7 +215,7 @@ def progress_of(run: Run, folder: Path) -> Progress:
         update_seconds=each,
         left_seconds=0.0 if ended else left,
         ended=ended,
-        quiet_seconds=max(0.0, time.time() - (folder / run.file).stat().st_mtime),
+        logged=(folder / run.file).stat().st_mtime,
     )
 
 
@@ -195,12 +228,13 @@ def _trainer(folder: Path) -> Mapping[str, Any]:
 
 def _steps(last: Mapping[str, Any], trainer: Mapping[str, Any]) -> int | None:
     """Updates of the whole run: as its settings say, else by the epochs that are behind it."""
-    steps, epochs = trainer.get("max_steps"), trainer.get("num_train_epochs")
-    if isinstance(steps, int) and steps > 0:
-        return steps
-    epoch = last.get("epoch")
-    if finite(epochs) and finite(epoch) and float(epoch or 0) > 0:
-        return round(last["step"] * float(epochs or 0) / float(epoch or 0))
+    steps, epochs = trainer.get("max_steps", 0), trainer.get("num_train_epochs", 0)
+    if finite(steps) and steps >= 1:
+        return int(steps)
+    epoch = last.get("epoch", 0)
+    if finite(epochs) and finite(epoch) and epoch > 0:
+        whole = last["step"] * epochs / epoch
+        return round(whole) or None if finite(whole) else None  # 0: no epochs are told
     return None
 
 

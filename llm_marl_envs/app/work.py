@@ -66,8 +66,13 @@ class Work(ABC):
         """Raise `StoppedError` once it is closed, or has taken too long."""
         if self.closed:
             raise StoppedError("It was left.")
-        if time.monotonic() - self.begun > LONGEST_SECONDS:
+        if self.left_seconds <= 0:
             raise StoppedError(f"It was stopped after {LONGEST_SECONDS / 60:.0f} minutes.")
+
+    @property
+    def left_seconds(self) -> float:
+        """How long it may still go on."""
+        return self.begun + LONGEST_SECONDS - time.monotonic()
 
     @property
     def waiting(self) -> bool:

@@ -18,6 +18,8 @@ from llm_marl_envs.measure.numbers.values import TaskKey, task_of
 
 MOST_POINTS = 200
 """Points of a drawn curve; longer logs are averaged over equal stretches of updates."""
+MOST_SMOOTHED = 2000
+"""Points that a curve is smoothed from; of a longer log they are means of equal stretches."""
 LEAST_WINDOW = 8
 """Updates that a smoothed point is taken over, at least; fewer give no interval to speak of."""
 
@@ -82,23 +84,27 @@ def curve(logs: Sequence[Sequence[Mapping[str, object]]], name: str) -> Curve | 
         rows, window = _smoothed(members[0])
     else:
         rows, window = _over_runs(members), 1
-    rows = _thinned(rows)
+    rows = _thinned(rows, MOST_POINTS)
     steps, mean, low, high = zip(*rows, strict=True)
-    drawn = tuple(tuple((row[0], row[1]) for row in _thinned(member)) for member in members)
+    drawn = tuple(
+        tuple((row[0], row[1]) for row in _thinned(member, MOST_POINTS)) for member in members
+    )
     return Curve(name, steps, mean, low, high, drawn, window)
 
 
-def _smoothed(member: Sequence[tuple[float, float]]) -> tuple[list[tuple[float, ...]], int]:
+def _smoothed(member: Sequence[tuple[float, ...]]) -> tuple[list[tuple[float, ...]], int]:
     """(step, mean, low, high) over the window that ends at each step, from the first full one.
 
     The window is a tenth of the run, but at least eight updates (half of a shorter run).
     """
+    stretch = _stretch(member, MOST_SMOOTHED)
+    member = _thinned(member, MOST_SMOOTHED)
     window = max(1, min(LEAST_WINDOW, len(member) // 2), len(member) // 10)
-    rows: list[tuple[float, ...]] = []
+    rows = []
     for end in range(window, len(member) + 1):
-        values = [value for _, value in member[end - window : end]]
+        values = [point[1] for point in member[end - window : end]]
         rows.append((member[end - 1][0], sum(values) / len(values), *t_interval(values)))
-    return rows, window
+    return rows, window * stretch
 
 
 def _over_runs(members: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, ...]]:
@@ -114,9 +120,14 @@ def _over_runs(members: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[f
     ]
 
 
-def _thinned(rows: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """At most `MOST_POINTS` rows: means of equal stretches. Means of bounds never narrow them."""
-    stretch = math.ceil(len(rows) / MOST_POINTS)
+def _stretch(rows: Sequence[object], most: int) -> int:
+    """Rows to each point where there are at most that many points."""
+    return math.ceil(len(rows) / most)
+
+
+def _thinned(rows: Sequence[tuple[float, ...]], most: int) -> list[tuple[float, ...]]:
+    """At most that many rows: means of equal stretches. Means of bounds never narrow them."""
+    stretch = _stretch(rows, most)
     if stretch <= 1:
         return list(rows)
     parts = [rows[i : i + stretch] for i in range(0, len(rows), stretch)]

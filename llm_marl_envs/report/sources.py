@@ -275,7 +275,7 @@ def read_transcript(root: Path, path: Path, label: str, notes: list[str]) -> Tra
     for where, value in _lines(path, notes):
         try:
             episode = episode_from_dict(value)
-            check_numbers(episode)
+            check_values(episode)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         for number, turn in enumerate(value["turns"]):
@@ -287,22 +287,32 @@ def read_transcript(root: Path, path: Path, label: str, notes: list[str]) -> Tra
     return Transcript(label, path.relative_to(root).as_posix(), tuple(episodes), trails)
 
 
-def check_numbers(episode: Episode) -> None:
-    """Refuse what `episode_from_dict` lets pass and arithmetic would trip over.
+def check_values(episode: Episode) -> None:
+    """Refuse what `episode_from_dict` lets pass and a report would trip over.
 
     Raises:
-        ValueError: no seats, or a reward or reward term that is no number.
+        ValueError: no seats; or a name, success, place, action, reward or reward term of the wrong
+            kind.
     """
     if not episode.agents:
         raise ValueError("an episode without agents")
-    paid = [(turn.agent, turn) for turn in episode.turns]
-    for agent, pay in (*paid, *episode.idle.items()):
-        for name, value in (("reward", pay.reward), *pay.reward_terms.items()):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ValueError(f"{name} of {agent}: expected a number, got {value!r}")
+    if not all(isinstance(name, str) for name in episode.agents):
+        raise ValueError(f"agents {episode.agents!r:.80}: expected names")
+    if not any(episode.success is known for known in (True, False, None)):
+        raise ValueError(f"success {episode.success!r:.80}: expected true, false or null")
     for turn in episode.turns:
+        if not isinstance(turn.agent, str) or type(turn.index) is not int:
+            raise ValueError(f"turn {turn.index!r:.80} of {turn.agent!r:.80}: expected a number")
         if not isinstance(turn.action, str):
             raise ValueError(f"the action of {turn.agent} is no text")
+    paid = [(turn.agent, turn) for turn in episode.turns]
+    for agent, pay in (*paid, *episode.idle.items()):
+        if not isinstance(pay.reward_terms, Mapping):
+            raise ValueError(f"reward_terms of {agent}: expected an object")
+        for name, value in (("reward", pay.reward), *pay.reward_terms.items()):
+            whole = type(value) is int and finite(value)  # a longer one is no float
+            if not (whole or isinstance(value, float)):
+                raise ValueError(f"{name} of {agent}: expected a number, got {value!r:.80}")
 
 
 def _trail(value: Any, where: str) -> Trail:

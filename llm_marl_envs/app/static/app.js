@@ -11,6 +11,7 @@ function unfolded() {
 async function renew() {
   const answer = await fetch(part.dataset.source, { cache: "no-store" });
   if (!answer.ok) {
+    location.reload(); // says why: it was left, or the program has no room
     part.dataset.source = "";
     return;
   }

@@ -157,6 +157,14 @@ def test_a_run_is_watched_while_it_trains(page: Page, runs: Path) -> None:
     sound(page)
 
 
+def test_a_page_that_cannot_be_renewed_says_why(browser: Browser, site: str, runs: Path) -> None:
+    page = browser.new_context(base_url=site).new_page()
+    page.goto(f"/watch/runs?run={runs.name}/first")
+    page.route("**/watch/**", lambda route: route.fulfill(status=404, body="It has ended."))
+    page.get_by_text("It has ended.").wait_for()
+    page.context.close()
+
+
 def test_runs_over_one_another(page: Page) -> None:
     page.goto("/watch")
     for box in page.get_by_role("checkbox").all():

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support.toys import WordPair, shaky
@@ -15,12 +18,13 @@ from llm_marl_envs.app import work as work_module
 from llm_marl_envs.app.folders import Folders
 from llm_marl_envs.app.games import Game, Setup
 from llm_marl_envs.app.matches import Match, Pairings
-from llm_marl_envs.app.players import Players
-from llm_marl_envs.app.views import judged, rewards
-from llm_marl_envs.app.work import TooManyError, Work, Works
+from llm_marl_envs.app.players import Players, Seated
+from llm_marl_envs.app.views import MOST, all_bubbles, beside, bubbles, judged, rewards
+from llm_marl_envs.app.work import StoppedError, TooManyError, Work, Works
 from llm_marl_envs.core.records import episode_from_dict, episode_to_dict
 from llm_marl_envs.core.specs import register
 from llm_marl_envs.play.replay import replay
+from llm_marl_envs.policies.base import Policy
 
 PLAYERS = Players(Folders([]))
 PATIENCE = 30.0
@@ -164,6 +168,49 @@ def test_works_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ended(late)
     assert late.episode is None
     assert "stopped" in (late.error or "")
+    asking = Game(setup, PLAYERS, waiting)
+    monkeypatch.setattr(work_module, "LONGEST_SECONDS", time.monotonic() - asking.begun + 0.5)
+    asking.begin()
+    ended(asking)  # though nobody answers
+    assert "stopped" in (asking.error or "")
+
+
+def test_what_was_left_while_it_waits_for_weights_asks_no_model() -> None:
+    asked: list[object] = []
+    policy = SimpleNamespace(act=lambda requests: asked.append(requests) or [])
+    lock, game = threading.Lock(), a_game(debater_0="you")
+    seated = Seated(cast("Policy", policy), lock, game)
+    with lock, ThreadPoolExecutor(1) as pool:
+        acting = pool.submit(seated.act, [])
+        while not acting.running():
+            time.sleep(0.01)
+        time.sleep(0.1)  # it waits for the lock by now
+        game.close()
+        lock.release()
+        assert isinstance(acting.exception(PATIENCE), StoppedError)
+        lock.acquire()
+    assert asked == []
+
+
+def test_a_long_episode_makes_a_small_page() -> None:
+    setup = Setup(env_id="commons-v0", env_kwargs={"turns": 120})
+    game = Game(setup, PLAYERS, dict.fromkeys(setup.env().possible_agents, "random"))
+    game.begin()
+    ended(game)
+    assert game.episode is not None
+    chats = game.chats()
+    seats = list(chats)
+    for agent, shown in all_bubbles(chats).items():
+        assert len(shown) <= MOST // len(chats) + 2
+        assert shown[0].text == chats[agent][0].content  # the rules
+        assert shown[-1].text == chats[agent][-1].content
+    assert len(bubbles(seats[0], chats[seats[0]])) == MOST + 1
+    (card,) = beside({"this": game.episode}).cards
+    shown = card.columns[0].turns
+    assert [t.action for t in shown] == [t.action for t in game.episode.turns[-MOST:]]
+    assert str(MOST) in card.heading
+    short = replace(game.episode, turns=game.episode.turns[:MOST])
+    assert str(MOST) not in beside({"this": short}).cards[0].heading
 
 
 def test_two_teams_play_the_same_task() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from llm_marl_envs import make
 from llm_marl_envs.app.folders import DEEPEST, Folders
 from llm_marl_envs.app.games import Game, Setup
+from llm_marl_envs.app.matches import Match
 from llm_marl_envs.app.players import Players
 from llm_marl_envs.policies.scripted import RandomPolicy
 
@@ -48,6 +50,16 @@ def test_no_other_name_takes_a_seat(tmp_path: Path, name: str) -> None:
         Game(DEBATE, Players(Folders([tmp_path])), chosen)
 
 
+def test_a_name_for_no_seat_is_never_resolved(tmp_path: Path) -> None:
+    players, seats = Players(Folders([tmp_path])), ("debater_0", "debater_1", "debater_2")
+    chosen = dict.fromkeys(seats, "agreed") | {"debater_9": "support.toys:no_such_policy"}
+    game = Game(DEBATE, players, chosen)
+    assert tuple(game.chosen) == seats
+    assert tuple(players.team(game.env, chosen, game)) == seats
+    match = Match(DEBATE, players, {"left": chosen, "right": chosen})
+    assert [tuple(side) for side in match.sides.values()] == [seats, seats]
+
+
 def test_who_is_named_at_the_start_takes_a_seat() -> None:
     players = Players(Folders([]), ["random"])
     env = make("debate-v0")
@@ -81,10 +93,25 @@ def test_folders_lead_nowhere_else(tmp_path: Path) -> None:
             folders.path(place)
 
 
+def test_a_folder_whose_name_is_no_text_is_left_out(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    odd = Path(os.fsdecode(os.fsencode(runs) + b"/odd\xff"))
+    for folder in (runs / "even", odd):
+        folder.mkdir(parents=True)
+        (folder / "log.jsonl").write_text("")
+    (runs / "pipe").mkdir()
+    os.mkfifo(runs / "pipe" / "log.jsonl")
+    assert Folders([runs]).holding("log.jsonl") == ["runs/even"]
+    with pytest.raises(ValueError, match="rename"):
+        Folders([odd])
+
+
 def test_folders_are_named_apart(tmp_path: Path) -> None:
     (tmp_path / "a" / "runs").mkdir(parents=True)
     (tmp_path / "b" / "runs").mkdir(parents=True)
     assert Folders([tmp_path / "a" / "runs", tmp_path / "b" / "runs"]).names == ["a/runs", "b/runs"]
+    with pytest.raises(ValueError, match="twice"):
+        Folders([tmp_path / "a", tmp_path / "a" / "."])
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="file"):
         Folders([tmp_path / "file"])

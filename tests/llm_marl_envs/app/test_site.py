@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ from support.app_site import served
 from support.reports import HOSTILE, Reader
 
 from llm_marl_envs.app.guards import MOST_BYTES
+from llm_marl_envs.app.serve import launch, names_of
+from llm_marl_envs.app.site import Site
 from llm_marl_envs.app.space import write_space
 from llm_marl_envs.commands.app import APP
 from llm_marl_envs.core.records import read_jsonl
@@ -80,13 +84,25 @@ def test_what_is_not_there(site: str, path: str) -> None:
 
 def test_other_sites_and_other_names_are_refused(site: str) -> None:
     assert ask(site, "/", Host="evil.example")[0] == 400
-    for origin in ("http://evil.example", "null"):
+    for origin in ("http://evil.example", "null", "http://[", "", f"{site}.evil.example"):
         assert ask(site, "/games", DEBATE, Origin=origin)[0] == 403
     assert ask(site, "/games", DEBATE, Origin=site)[0] == 303
 
 
 def test_a_form_that_is_too_long(site: str) -> None:
     assert ask(site, "/games", {"env_id": "x" * MOST_BYTES})[0] == 413
+
+
+def test_a_form_that_is_cut_off(site: str, caplog: pytest.LogCaptureFixture) -> None:
+    address = urlsplit(site)
+    with socket.create_connection((address.hostname, address.port)) as client:
+        client.sendall(
+            b"POST /games HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999\r\n"
+            b"Content-Type: application/x-www-form-urlencoded\r\n\r\nenv"
+        )
+    time.sleep(0.5)
+    assert ask(site, "/")[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 @pytest.mark.parametrize(
@@ -219,6 +235,19 @@ def test_the_command(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(timeout=20)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_is_none(tmp_path: Path, port: int) -> None:
+    with pytest.raises(ValueError, match="port"):
+        launch(Site([tmp_path]), port=port)
+
+
+def test_names_of_an_address() -> None:
+    assert {"127.0.0.2", "localhost"} <= {*names_of("127.0.0.2")}  # as its own address says
+    assert "*" not in names_of("::1")
+    for host in ("0.0.0.0", "::", "10.0.0.1", "some.machine"):
+        assert names_of(host) == ("*",)
 
 
 def test_what_a_space_needs(tmp_path: Path) -> None:

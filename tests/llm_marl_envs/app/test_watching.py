@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,75 @@ def test_it_is_drawn_seldom_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     a_run(run, 4)
     assert watcher.look({"a": run}) is first
     assert Watcher().look({"a": run}).progress[0].step == 4
+
+
+def test_a_page_that_is_open_tells_of_a_run_that_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, watcher = a_run(tmp_path, 4, max_steps=9), Watcher()
+    assert "stopped" not in watcher.look({"a": run}).progress[0].words
+    later = time.time() + 1000
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert "stopped" in watcher.look({"a": run}).progress[0].words
+
+
+@pytest.mark.parametrize("step", ["Infinity", "NaN", '"a"', "[]", "null", "1e400", "1" + "0" * 300])
+def test_a_step_that_is_no_number_is_no_update(tmp_path: Path, step: str) -> None:
+    run = a_run(tmp_path, 4, max_steps=9)
+    with open(run / "log.jsonl", "a") as log:
+        log.write(f'{{"loss": 0.1, "step": {step}, "epoch": 0.5, "cost/seconds": 99}}\n')
+    assert watched({"a": run}).progress[0].step == 4
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [{"max_steps": 10**400}, {"max_steps": True}, {"num_train_epochs": 1e99}, {"max_steps": []}],
+)
+def test_settings_that_name_no_end(tmp_path: Path, trainer: dict[str, Any]) -> None:
+    run = a_run(tmp_path, 4, **trainer)
+    with open(run / "log.jsonl", "a") as log:
+        log.write('{"loss": 0.1, "step": 5, "epoch": 1e-320}\n')
+    (progress,) = watched({"a": run}).progress
+    assert (progress.step, progress.steps, progress.left_seconds) == (5, None, None)
+
+
+def test_what_is_no_file_of_the_run_is_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    (secret / "transcripts").mkdir(parents=True)
+    (secret / "transcripts" / "update-1.jsonl").write_text("no JSON\n{}\n")
+    run = a_run(tmp_path / "run", 3)
+    (run / "transcripts").symlink_to(secret / "transcripts")
+    a_run(run / "below", 3)
+    (run / "below" / "log.jsonl").write_text("no JSON\n{}\n")  # of another run
+    assert watched({"a": run}).episodes is None
+    (run / "log.jsonl").unlink()
+    os.mkfifo(run / "log.jsonl")  # whoever opens it waits for ever
+    with pytest.raises(ValueError, match=r"log\.jsonl"):
+        watched({"a": run})
+    (run / "log.jsonl").unlink()
+    (run / "log.jsonl").symlink_to("/etc/hostname")
+    with pytest.raises(ValueError, match=r"log\.jsonl"):
+        watched({"a": run})
+
+
+def test_a_run_that_cannot_be_shown_is_read_once_and_tells_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, watcher, calls = a_run(tmp_path / "run", 3), Watcher(), []
+    (run / "log.jsonl").write_text("no JSON\n{}\n")
+    monkeypatch.setattr(watching, "watched", lambda f: calls.append(f) or watched(f))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^a/log\.jsonl, line 1"):
+            watcher.look({"a": run})
+    assert len(calls) == 1
+    shutil.rmtree(run)
+    with pytest.raises(ValueError, match=r"^a: no log\.jsonl"):
+        Watcher().look({"a": run})
+    run = a_run(tmp_path / "run", 3)
+    with open(run / "log.jsonl", "a") as log:
+        log.write('{"loss": 0.1, "st')
+    (note,) = Watcher().look({"a": run}).notes
+    assert note.startswith("a/log.jsonl")
 
 
 def test_durations() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from llm_marl_envs.measure.numbers.values import measure, per_task
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.report import write_report
-from llm_marl_envs.report.series import change, curve, estimate_success
+from llm_marl_envs.report.series import MOST_POINTS, MOST_SMOOTHED, change, curve, estimate_success
 from trainers.running.metrics import group_metrics
 
 
@@ -105,3 +106,15 @@ def test_long_logs_are_thinned_without_losing_their_mean():
     assert one is not None
     assert len(one.members[0]) == 200
     assert sum(y for _, y in one.members[0]) / 200 == pytest.approx(4999.5)
+
+
+def test_the_work_of_a_long_log_grows_no_faster_than_the_log() -> None:
+    n = 40 * MOST_SMOOTHED
+    log = [{"step": step, "x": float(step % 2)} for step in range(1, n + 1)]
+    begun = time.process_time()
+    drawn = curve([log], "x")
+    assert time.process_time() - begun < 20  # it took minutes while every window was summed
+    assert drawn is not None
+    assert drawn.window == n // 10
+    assert len(drawn.steps) <= MOST_POINTS
+    assert all(abs(mean - 0.5) < 1e-9 for mean in drawn.mean)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.reports import Reader, a_run, episode, lines, with_tokens
@@ -49,6 +50,30 @@ def test_a_reward_that_is_no_number(tmp_path: Path):
     data["turns"][0]["reward"] = "1"
     lines(tmp_path / "episodes.jsonl", [data])
     with pytest.raises(ValueError, match="line 1: reward of left_0: expected a number, got '1'"):
+        write_report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("success",), 5),
+        (("success",), []),
+        (("agents", 0), []),
+        (("turns", 0, "agent"), []),
+        (("turns", 0, "index"), None),
+        (("turns", 0, "reward"), 10**400),
+        (("turns", 0, "reward_terms"), None),
+        (("turns", 0, "reward_terms"), {"a": 10**400}),
+    ],
+)
+def test_a_hostile_value_is_a_line_of_the_file(tmp_path: Path, place: tuple[Any, ...], value: Any):
+    data: Any = episode_to_dict(episode("a", 1))
+    inside = data
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    lines(tmp_path / "episodes.jsonl", [data])
+    with pytest.raises(ValueError, match="line 1"):
         write_report(tmp_path)
 
 
