@@ -8,6 +8,7 @@ from typing import Any
 from llm_marl_envs.app.games import Setup
 from llm_marl_envs.app.players import Players
 from llm_marl_envs.app.work import Work
+from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.measure.paired import Stage
 from llm_marl_envs.measure.runner import Plan
@@ -77,13 +78,15 @@ class Pairings(Work):
         super().__init__()
         if not 2 <= len({*teams}) <= MOST_TEAMS:
             raise ValueError(f"{len({*teams})} teams: expected 2 to {MOST_TEAMS}")
-        if not 1 <= tasks <= MOST_TASKS:
-            raise ValueError(f"{tasks} tasks: expected 1 to {MOST_TASKS}")
+        self.env = setup.env()
+        source = task_source(self.env)
+        most = MOST_TASKS if source is None else min(MOST_TASKS, len(source))
+        if not 1 <= tasks <= most:
+            raise ValueError(f"{tasks} tasks: expected 1 to {most}")
         self.setup = setup
         self.players = players
         self.teams = tuple(dict.fromkeys(teams))
         self.tasks = tasks
-        self.env = setup.env()
         for name in self.teams:
             players.seated(self.env, dict.fromkeys(self.env.possible_agents, name), person=False)
         self.played = 0

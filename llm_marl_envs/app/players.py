@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from threading import Lock
 from typing import Any, cast
@@ -91,8 +92,10 @@ class Players:
         scripted = SCRIPTED if find_experts(env) is not None else WITHOUT_EXPERTS
         players = [Player(YOU, "you", seats)] if person else []
         players += [Player(name, SCRIPTED[name], seats) for name in scripted]
-        players += self.teams(env)
-        players += [Player(f"folder:{place}", f"model {place}", seats) for place in self.models()]
+        if find_spec("torch") is not None:
+            players += self.teams(env)
+            models = self.models()
+            players += [Player(f"folder:{place}", f"model {place}", seats) for place in models]
         return [*players, *(Player(f"named:{name}", name, seats) for name in self.named)]
 
     def models(self) -> list[str]:

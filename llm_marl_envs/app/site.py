@@ -260,7 +260,7 @@ class Site:
         if episode is None:
             raise HTTPException(404, "The episode has not ended.")
         line = json.dumps(episode_to_dict(episode)) + "\n"
-        name = f'attachment; filename="{episode.env_id.replace("/", "-")}.jsonl"'
+        name = 'attachment; filename="episodes.jsonl"'  # as reports look for it in a folder
         return Response(line, 200, {"Content-Disposition": name}, "application/x-ndjson")
 
     def match(self, request: Request) -> Response:

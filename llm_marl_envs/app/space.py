@@ -24,13 +24,14 @@ short_description: Take a seat in a team, beside experts and models
 ---
 
 The pages of `llm-marl app`, version {version}. Saved teams and models that lie in `runs` can take a
-seat: put folders that `llm-marl train` wrote there.
+seat. A team of adapters needs its base model: put teams there as `llm-marl pull-team` writes them.
+Without teams `[app]` in the Dockerfile is enough, and makes a much smaller image.
 """
 DOCKERFILE = """FROM python:3.11-slim
 RUN useradd --create-home player
 WORKDIR /home/player
 COPY {wheel} .
-RUN pip install --no-cache-dir './{wheel}[app]'
+RUN pip install --no-cache-dir './{wheel}[app,train]'
 COPY --chown=player . .
 USER player
 ENV PYTHONUNBUFFERED=1
@@ -64,11 +65,14 @@ def write_space(folder: str | Path, wheel: str | Path | None = None) -> str:
             partial.write_text(text, encoding="utf-8")
     with replacing(place / chosen.name) as partial:
         shutil.copyfile(chosen, partial)
-    return f"{place}: {', '.join([*texts, chosen.name])}. Put saved teams into {place / 'runs'}."
+    (place / "runs" / ".gitkeep").touch()  # git keeps no empty folder
+    return f"{place}: {', '.join([*texts, chosen.name])}. Put pulled teams into {place / 'runs'}."
 
 
 def _newest() -> Path:
     wheels = sorted(Path("dist").glob("llm_marl_envs-*.whl"), key=lambda path: path.stat().st_mtime)
     if not wheels:
-        raise ValueError("no wheel in dist: `make wheel` builds it, or name one with --wheel")
+        raise ValueError(
+            "no wheel in dist: name one with --wheel; in a checkout `make wheel` builds it"
+        )
     return wheels[-1]

@@ -100,7 +100,10 @@ def beside(episodes: Mapping[str, Episode]) -> Listing:
     made = [Transcript(label, label, (episode,)) for label, episode in episodes.items()]
     listing = side_by_side(*made, most=1) if len(made) == 2 else listed(made[0], 1)
     listing = listing if listing.cards else listed(made[0], 1)
-    return replace(listing, cards=tuple(_cut(card) for card in listing.cards))
+    # A card's own words are of one team before and after it learned.
+    heading = "; ".join(f"{label}: {outcome(episode)}" for label, episode in episodes.items())
+    cards = (_cut(replace(card, heading=heading)) for card in listing.cards)
+    return replace(listing, cards=tuple(cards))
 
 
 def _cut(card: Card) -> Card:

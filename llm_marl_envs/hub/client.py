@@ -114,6 +114,8 @@ def _hint(status: int | None, error: Exception) -> str:
     if token:
         said = said.replace(token, "***")
     said = TOKEN.sub(b"***", said.encode()).decode()[:300]
+    if status == 401 and token:
+        return f"the Hub does not take your token (`hf auth login`, or HF_TOKEN) [{said[:80]}]"
     if status in (401, 404):
         return (
             "there is no such repository, revision or file, or it is private and you are not "

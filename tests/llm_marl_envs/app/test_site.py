@@ -137,7 +137,7 @@ def test_an_episode_and_its_transcript(site: str, tmp_path: Path) -> None:
         _, text, _ = ask(site, place)
     status, record, headers = ask(site, f"{place}/episode.jsonl")
     assert status == 200
-    assert "debate-v0" in headers["content-disposition"]
+    assert "episodes.jsonl" in headers["content-disposition"]
     (tmp_path / "episode.jsonl").write_text(record)
     (episode,) = read_jsonl(tmp_path / "episode.jsonl")
     assert [t.action for t in episode.trajectory("debater_2")] == ["first\nline", "Answer: x"]
