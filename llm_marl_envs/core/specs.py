@@ -204,7 +204,8 @@ def spec(env_id: str) -> EnvSpec:
             "on its page says what changed"
         )
     hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in single))
-    raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")
+    end = "" if hint.endswith("?") else ";"
+    raise ValueError(f"no environment {env_id!r}{hint}{end} `llm-marl list` shows them")
 
 
 def register(
