@@ -100,7 +100,7 @@ def test_an_episode_is_played(page: Page, tmp_path: Path) -> None:
     page.locator("summary", has_text="debater_0").click()
     sound(page)
     page.get_by_role("button", name="Send").click()
-    page.get_by_text("the experts'").wait_for()
+    page.get_by_role("heading", name="the experts'").wait_for()
     assert page.evaluate("typeof window.pwned") == "undefined"
     page.get_by_text("What each seat sees").click()
     page.locator("summary", has_text="debater_1").click()
