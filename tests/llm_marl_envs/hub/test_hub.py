@@ -306,7 +306,8 @@ def test_a_push_is_refused_where_it_would_do_harm(
     server.holds("me/public", {"team.json": b"{}"})
     mistake(cli("push-team", made / "run", "me/public"), "public")
     assert cli("push-team", made / "run", "me/public", "--public").returncode == 0
-    mistake(cli("push-team", made / "run", NAME, HF_TOKEN="hf_" + "w" * 30), NAME, "logged in")
+    mistake(cli("push-team", made / "run", NAME, HF_TOKEN="hf_" + "w" * 30), NAME, "your token")
+    mistake(cli("push-team", made / "run", NAME, HF_TOKEN=""), NAME, "logged in")
     mistake(cli("push-team", made / "run", "no-owner"), "owner/name")
     mistake(cli("push-team", made / "run", "me/x@main"), "main")
     mistake(cli("push-team", made, NAME), "team.json")
