@@ -131,8 +131,7 @@ class Game(Work):
         """Play it, then let the experts play."""
         team = self.players.team(self.env, self.chosen, self)
         episode = self.setup.play(team, self.env)
-        self.check()
-        with self.changed:
+        with self.changed:  # what was played to its end is kept, whatever the time
             self.episode = _without_traceback(episode)
             self.changed.notify_all()
         if find_experts(self.env) is not None:

@@ -52,7 +52,6 @@ class Match(Work):
         for label, chosen in self.sides.items():
             env = self.setup.env()
             episode = self.setup.play(self.players.team(env, chosen, self), env)
-            self.check()
             self.episodes = {**self.episodes, label: episode}
 
 

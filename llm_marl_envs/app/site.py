@@ -171,10 +171,9 @@ class Site:
 
     async def begin_pairings(self, request: Request) -> Response:
         """Begin every pairing of saved teams."""
-        given = await posted(request)
-        teams = [key[5:] for key in given if key.startswith("team.")]
 
         def begun(filled: Filled) -> str:
+            teams = [key[5:] for key in filled.given if key.startswith("team.")]
             tasks = whole_number(filled.given, "tasks", 10) or 0
             work = Pairings(filled.setup, self.players, teams, tasks)
             return f"/pairings/{self.works.begin(work)}"
@@ -204,8 +203,12 @@ class Site:
             if "leave" in given:
                 self.works.leave(key)
                 return RedirectResponse("/play", status_code=303)
+            try:
+                question = whole_number(given, "question", 0) or 0
+            except ValueError as error:
+                raise HTTPException(400, str(error)) from error
             text = given.get("text", "").replace("\r\n", "\n")  # as browsers send lines
-            game.answer(whole_number(given, "question", 0) or 0, text)
+            game.answer(question, text)
             game.rest(FIRST_LOOK)
             return RedirectResponse(f"/games/{key}", status_code=303)
 

@@ -213,6 +213,24 @@ def test_a_long_episode_makes_a_small_page() -> None:
     assert str(MOST) not in beside({"this": short}).cards[0].heading
 
 
+def test_what_was_played_to_its_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up between the last action and the experts' episode."""
+    played = Setup.play
+
+    def late(setup: Setup, *arguments: Any) -> Any:
+        episode = played(setup, *arguments)
+        monkeypatch.setattr(work_module, "LONGEST_SECONDS", 0.0)
+        return episode
+
+    monkeypatch.setattr(Setup, "play", late)
+    game = a_game()
+    ended(game)
+    assert game.episode is not None
+    assert game.episode.success is True
+    assert game.experts is None
+    assert "stopped" in (game.error or "")
+
+
 def test_two_teams_play_the_same_task() -> None:
     setup = Setup(env_id="coop_coding-v0", env_kwargs={}, task=2, seed=4)
     seats = list(setup.env().possible_agents)

@@ -89,6 +89,15 @@ def test_other_sites_and_other_names_are_refused(site: str) -> None:
     assert ask(site, "/games", DEBATE, Origin=site)[0] == 303
 
 
+@pytest.mark.parametrize("question", ["x", "-1", "9" * 99])
+def test_a_question_that_is_none(site: str, question: str) -> None:
+    place = begun(site, **{"seat.debater_2": "you"})
+    status, text, _ = ask(site, f"{place}/act", {"question": question, "text": "lost"})
+    assert status == 400
+    assert "question" in text
+    assert "lost" not in ask(site, place)[1]
+
+
 def test_a_form_that_is_too_long(site: str) -> None:
     assert ask(site, "/games", {"env_id": "x" * MOST_BYTES})[0] == 413
 
