@@ -8,7 +8,7 @@ Each table stands between two marks of the page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -245,28 +245,25 @@ def strip(axes: Any, arms: Mapping[str, list[float]], label: str) -> None:
 
 
 def draw_learners(figure: Any, record: Found) -> None:
-    """Efficiency of each seed, by start."""
-    both = figure.subplots(1, 2, sharey=True)
-    for axes, (start, found) in zip(both, record["summary"].items(), strict=True):
-        arms = {
-            name: [one["efficiency"] for one in fresh_of(record, f"{start}/{name}")]
-            for name in found["methods"]
-        }
-        strip(axes, arms, "efficiency" if start == "any" else "")
-        axes.axhline(20 / 130, color="black", linestyle=":", lw=1)
-        axes.set_title(f"start: {start}", fontsize=9)
+    """Efficiency of each seed, by start; that of taking all at once."""
+    draw_efficiency(figure, record, levels=(20 / 130,))
 
 
 def draw_givers(figure: Any, record: Found) -> None:
     """Efficiency of each seed, by start; where nobody gives, and where all do but at the end."""
-    several = figure.subplots(1, 3, sharey=True)
+    draw_efficiency(figure, record, levels=(0.2, 0.8))
+
+
+def draw_efficiency(figure: Any, record: Found, levels: Sequence[float]) -> None:
+    """Efficiency of each seed, a picture for each start, and what it is known to be elsewhere."""
+    several = figure.subplots(1, len(record["summary"]), sharey=True)
     for axes, (start, found) in zip(several, record["summary"].items(), strict=True):
         arms = {
             name: [one["efficiency"] for one in fresh_of(record, f"{start}/{name}")]
             for name in found["methods"]
         }
         strip(axes, arms, "efficiency" if start == "any" else "")
-        for level in (0.2, 0.8):
+        for level in levels:
             axes.axhline(level, color="black", linestyle=":", lw=1)
         axes.set_title(f"start: {start}", fontsize=9)
 

@@ -47,14 +47,13 @@ class Setup:
         """Where the episode begins."""
         return Start(task=self.task, seed=self.seed, sample_seed=self.seed)
 
-    def play(self, team: Team, env: Any = None) -> Episode:
-        """The episode of a team, in `env` or a fresh environment.
+    def play(self, team: Team, env: Any) -> Episode:
+        """The episode of a team, in an environment that `env()` made.
 
         Raises:
             Exception: what a policy raises. What the environment raises is in the record.
         """
-        copies = VectorTextEnv([self.env() if env is None else env])
-        return rollout(copies, team, [self.start()], failures=Failures(self.env))[0]
+        return rollout(VectorTextEnv([env]), team, [self.start()], failures=Failures(self.env))[0]
 
 
 class Game(Work):
@@ -66,6 +65,7 @@ class Game(Work):
         chosen: seat -> name of its player.
 
     Attributes:
+        labels: name of a player -> what people read.
         asked: what a person is asked now, None where nobody is.
         question: how many questions there have been, this one included.
         episode: the record, once it has ended.
@@ -82,6 +82,7 @@ class Game(Work):
         self.players = players
         self.env = setup.env()
         self.chosen = players.seated(self.env, chosen)
+        self.labels = players.labels(self.env)
         start = setup.start()
         self.env.reset(
             seed=start.seed, options=None if start.task is None else {"task": start.task}

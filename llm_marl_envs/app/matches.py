@@ -28,7 +28,8 @@ class Match(Work):
         sides: label -> seat -> name of its player; two of them.
 
     Attributes:
-        episodes: label -> its episode, as they are played.
+        labels: name of a player -> what people read.
+        episodes: label of a side -> its episode, as they are played.
 
     Raises:
         ValueError: as `games.Game`.
@@ -45,6 +46,7 @@ class Match(Work):
         self.sides = {
             label: players.seated(self.env, chosen, person=False) for label, chosen in sides.items()
         }
+        self.labels = players.labels(self.env)
         self.episodes: dict[str, Episode] = {}
 
     def work(self) -> None:
@@ -94,7 +96,7 @@ class Pairings(Work):
     def work(self) -> None:
         """Play all."""
         seats: Any = self.env.possible_agents
-        labels = {player.name: player.label for player in self.players.of(self.env)}
+        labels = self.players.labels(self.env)
         teams = {
             labels[name]: self.players.team(self.env, dict.fromkeys(seats, name), self)
             for name in self.teams

@@ -46,6 +46,11 @@ class Player:
     seats: tuple[str, ...]
 
 
+def able(players: Sequence[Player], agent: str) -> list[Player]:
+    """The players that can take a seat."""
+    return [player for player in players if agent in player.seats]
+
+
 class Seated:
     """A policy in a work's seats: asked only while the work goes on, by one thread at a time.
 
@@ -98,6 +103,10 @@ class Players:
             players += [Player(f"folder:{place}", f"model {place}", seats) for place in models]
         return [*players, *(Player(f"named:{name}", name, seats) for name in self.named)]
 
+    def labels(self, env: Any) -> dict[str, str]:
+        """Name -> what people read, of all in an environment."""
+        return {player.name: player.label for player in self.of(env)}
+
     def models(self) -> list[str]:
         """Places of Transformers models; members of teams and of checkpoints are none."""
         inside = {*self.folders.holding(TEAM_FILE, "trainer_state.json", "settings.json")}
@@ -129,8 +138,8 @@ class Players:
         """
         players = self.of(env, person=person)
         for agent in env.possible_agents:
-            able = tuple(player.name for player in players if agent in player.seats)
-            refuse_other(f"the player of {agent}", chosen.get(agent), able)
+            names = tuple(player.name for player in able(players, agent))
+            refuse_other(f"the player of {agent}", chosen.get(agent), names)
         return {agent: chosen[agent] for agent in env.possible_agents}
 
     def team(self, env: Any, chosen: Mapping[str, str], work: Work) -> dict[str, Policy]:

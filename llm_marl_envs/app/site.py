@@ -21,13 +21,14 @@ from llm_marl_envs.app.games import Game
 from llm_marl_envs.app.guards import LOCAL, guarded, posted
 from llm_marl_envs.app.matches import Match, Pairings
 from llm_marl_envs.app.pages import page, part, style
-from llm_marl_envs.app.players import YOU, Player, Players
+from llm_marl_envs.app.players import YOU, Player, Players, able
 from llm_marl_envs.app.watching import Watcher
 from llm_marl_envs.app.work import TooManyError, Works
 from llm_marl_envs.core.environment import TextEnv, task_source
 from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.records import episode_to_dict
 from llm_marl_envs.core.specs import list_envs, spec
+from llm_marl_envs.report.episodes import outcome
 from llm_marl_envs.report.pairings import pairings
 
 with Extra("app", "the app"):
@@ -226,7 +227,6 @@ class Site:
             picture = Markup(game.env.unwrapped.picture()) if resting and _own(game.env) else ""
         agent = asked.agent if asked is not None else next(iter(game.seats), "")
         told = asked.messages if asked is not None else chats.get(agent, ())
-        labels = {p.name: p.label for p in self.players.of(game.env)}
         return part(
             "game",
             request,
@@ -237,7 +237,7 @@ class Site:
             asked=asked,
             chat=views.bubbles(agent, told),
             seats=[
-                (a, labels.get(game.chosen[a], ""), chat)
+                (a, game.labels[game.chosen[a]], chat)
                 for a, chat in views.all_bubbles(chats).items()
             ],
             picture=picture,
@@ -250,7 +250,7 @@ class Site:
         own = "yours" if YOU in game.chosen.values() else "this episode"
         episodes = {own: episode} if experts is None else {"the experts'": experts, own: episode}
         return {
-            "headline": views.headline(episode),
+            "headline": outcome(episode),
             "rewards": views.rewards(episode),
             "judged": views.judged(episode),
             "solution": _solution(game.env),
@@ -271,9 +271,8 @@ class Site:
         match = self._work(request.path_params["key"], Match)
         match.rest(FIRST_LOOK)
         done, episodes = match.done, match.episodes
-        labels = {p.name: p.label for p in self.players.of(match.env)}
         whose = {
-            side: [(agent, labels.get(name, name)) for agent, name in chosen.items()]
+            side: [(agent, match.labels[name]) for agent, name in chosen.items()]
             for side, chosen in match.sides.items()
         }
         return part(
@@ -283,7 +282,7 @@ class Site:
             match=match,
             whose=whose,
             results={
-                side: (views.headline(episode), views.rewards(episode))
+                side: (outcome(episode), views.rewards(episode))
                 for side, episode in episodes.items()
             },
             listing=views.beside(episodes) if done and episodes else None,
@@ -334,11 +333,6 @@ def _usual_seat(seats: Sequence[str], given: Mapping[str, str]) -> str:
     """The person's seat where the form does not say: the last one, if they have no other."""
     chosen = any(given.get(f"seat.{agent}") == YOU for agent in seats)
     return seats[-1] if seats and not chosen else ""
-
-
-def able(players: Sequence[Player], agent: str) -> list[Player]:
-    """The players that can take a seat."""
-    return [player for player in players if agent in player.seats]
 
 
 def _known(env_id: str) -> None:

@@ -113,8 +113,3 @@ def _cut(card: Card) -> Card:
     columns = (replace(column, turns=column.turns[-MOST:]) for column in card.columns)
     heading = f"{card.heading}; the last {MOST} turns, the transcript has all"
     return replace(card, heading=heading, columns=(*columns,))
-
-
-def headline(episode: Episode) -> str:
-    """What became of it."""
-    return outcome(episode)

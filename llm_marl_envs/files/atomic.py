@@ -48,7 +48,7 @@ def _nearest(folder: Path) -> Path:
 
 def _refused(folder: Path, error: OSError) -> OSError:
     said = f"{folder}: cannot be written ({error.strerror}); give a folder that can"
-    return OSError(error.errno, said)
+    return type(error)(said)  # of a number and a text Python would show the number first
 
 
 @contextmanager
