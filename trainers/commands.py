@@ -26,9 +26,11 @@ from llm_marl_envs.commands.options import (
     quiet_libraries,
     sampling_of,
 )
+from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.plugins import plugin_options
 from llm_marl_envs.files.json_files import check_writable
 from llm_marl_envs.files.pictures import require_matplotlib
+from trainers.run_file import check_first, expected, presets, read_yaml
 
 
 @contextmanager
@@ -106,6 +108,9 @@ def _add_train(parser: ArgumentParser) -> None:
 
 
 def _train(options: Namespace) -> None:
+    check_first(options.config, options.override)
+    if options.config in presets():
+        print(f"{options.config} as it comes: {expected(presets()[options.config])}", flush=True)
     with _needs_torch():
         from trainers.train import run_train
     limit_threads(options)
@@ -121,6 +126,7 @@ def _add_estimate(parser: ArgumentParser) -> None:
 
 
 def _estimate(options: Namespace) -> None:
+    check_first(options.config, options.override)
     with _needs_torch():
         from trainers.studies.estimate import lines_of, run_estimate
     limit_threads(options)
@@ -151,6 +157,7 @@ def _add_demo(parser: ArgumentParser) -> None:
 
 
 def _demo(options: Namespace) -> None:
+    check_first(options.preset, options.override)
     with _needs_torch():
         from trainers.studies.demo import run_demo
     limit_threads(options)
@@ -207,6 +214,7 @@ def _add_train_baselines(parser: ArgumentParser) -> None:
 
 
 def _train_baselines(options: Namespace) -> None:
+    check_first(options.config, options.override)
     with _needs_torch():
         from trainers.studies.trained_baselines import run_trained_baselines
         from trainers.studies.trained_baselines_report import baselines_table, save_picture
@@ -300,6 +308,7 @@ def _add_serve_team(parser: ArgumentParser) -> None:
 
 
 def _serve_team(options: Namespace) -> None:
+    check_first(options.config, options.override)
     with _needs_torch():
         from trainers import serve_team
     if options.check:
@@ -313,6 +322,20 @@ def _serve_team(options: Namespace) -> None:
         if len(calls) > 1:
             raise ValueError(f"{len(calls)} servers: start each of these lines by itself")
         calls[0].replace_this_process()
+
+
+def _add_presets(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="print this one's run file")
+
+
+def _presets(options: Namespace) -> None:
+    known = presets()
+    if options.name is not None:
+        refuse_unknown("presets", {options.name: None}, known)
+        print(known[options.name].read_text(encoding="utf-8"), end="")
+        return
+    for name, file in known.items():
+        print(f"{name}  ({read_yaml(file)['env']})\n    {expected(file)}")
 
 
 def _schema(options: Namespace) -> None:
@@ -342,6 +365,13 @@ TRAIN = Command(
     example="--config run.yaml --override learning_rate=1e-4 --override seed=3",
     run=_train,
     add=_add_train,
+)
+PRESETS = Command(
+    name="presets",
+    about="List the run files that come with the library: what each trains, reaches and takes.",
+    example="coop_coding_tiny > run.yaml",
+    run=_presets,
+    add=_add_presets,
 )
 ESTIMATE = Command(
     name="estimate",

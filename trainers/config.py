@@ -28,8 +28,6 @@ from trainers.weights.team_model import WeightMode, check_policy_names
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-NAMED = ("algorithm", "engine", "returns")
-"""Settings that are a name, or a map of it (`name`) and of settings of its own."""
 BIASED = "training samples from the distribution that it scores, or the gradient is biased"
 SPLIT = "it is taken over a micro-batch, so the split would change the gradient"
 NO_SHARDS = "set shard_weights, which divides the weights over the processes of torchrun by FSDP2"

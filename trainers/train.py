@@ -1,19 +1,4 @@
-"""A training run from one YAML file: `accelerate launch -m trainers.train --config run.yaml`.
-
-Owns the format of the file and nothing else. A run file has these keys:
-
-    plugins: [my_module]             # modules to import first, which register what they bring
-    model: tiny                      # the embedded model, smollm2, or what from_pretrained takes;
-                                     # with weights: separate also policy -> one of these
-    tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
-    warm_start: {steps: 110}         # for other models: fields of WarmStart (weights/warm_start.py)
-    env: coop_coding-v0              # an id, or my_module:MyEnv
-    env_kwargs: {split: train}       # arguments of make()
-    prompts: {main: "{prompt} ..."}  # seat or role -> its prompt in other words (wrappers)
-    eval_env_kwargs: {split: val}    # what evaluations change in them; absent: no evaluation
-    lora: {r: 16, lora_alpha: 32, target_modules: all-linear}    # absent: train all weights
-    partners: {helper_0: expert}     # seats not trained: any policy's name, policies/named.py
-    trainer: {output_dir: runs/x, learning_rate: 1e-3, ...}      # fields of MAGRPOConfig
+"""Trains as a run file says (run_file.py): `accelerate launch -m trainers.train --config run.yaml`.
 
 What depends on the model and is not given is chosen, printed and recorded: `running/defaults.py`.
 """
@@ -22,30 +7,28 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import re
 import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import yaml
 from accelerate import PartialState
 from peft import LoraConfig
 
 from llm_marl_envs import make
 from llm_marl_envs.commands.exit_status import ending
-from llm_marl_envs.core.checks import check_types, refuse_unknown, suggestion
+from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.core.errors import Stopped
-from llm_marl_envs.core.plugins import import_plugins
 from llm_marl_envs.files.atomic import check_folder
 from llm_marl_envs.measure.run_manifest import recording
-from llm_marl_envs.policies.named import Context, check_name, named_partners
-from trainers.config import NAMED, MAGRPOConfig
+from llm_marl_envs.policies.named import Context, named_partners
+from trainers import run_file
+from trainers.config import MAGRPOConfig
 from trainers.recipes import prepared
+from trainers.run_file import TINY
 from trainers.running.defaults import choices, chosen_before
 from trainers.running.folder import TEAM, newest_checkpoint, step_of
 from trainers.running.resume import checkpoint_to_resume, refuse_occupied
@@ -54,140 +37,31 @@ from trainers.weights.adapters import check_adapter
 from trainers.weights.imported import model_folder
 from trainers.weights.team_files import load_config, trusts
 
-SECTIONS = (
-    "tiny",
-    "warm_start",
-    "env_kwargs",
-    "prompts",
-    "eval_env_kwargs",
-    "lora",
-    "partners",
-    "trainer",
-)
-KEYS = ("plugins", "model", "env", *SECTIONS)
-TINY = "tiny"
 LORA_NAMES = {
     "rank": "r",
     "alpha": "lora_alpha",
     "dropout": "lora_dropout",
     "targets": "target_modules",
 }
-COMMON_NAMES = {
-    "lr": "learning_rate",
-    "steps": "max_steps",
-    "updates": "max_steps",
-    "epochs": "num_train_epochs",
-    "output": "output_dir",
-    "batch_size": "tasks_per_update",
-    "G": "num_generations",
-    "kl": "beta",
-    "gamma": "discount",
-    "shaping": "returns",
-}
-"""What people call settings in other libraries."""
-
-
-class YAMLLoader(yaml.SafeLoader):
-    """YAML 1.1 reads `1e-3` as text; people mean a number."""
-
-
-YAMLLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)|[-+]?\d+\.\d*|[-+]?\.\d+"),
-    list("-+0123456789."),
-)
 
 
 def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The contents of a run file, or of a preset of that name, with overrides applied.
 
     Args:
-        config: a path, or a name in `trainers/presets`.
-        overrides: "key=value"; a dotted key goes into a section ("env_kwargs.turns=2") or into the
-            settings of a named part ("algorithm.weight=0.1"), one that is no key of the file is a
-            field of `trainer`.
+        config: as `run_file.read` takes it.
+        overrides: as `run_file.read` takes them.
 
     Raises:
-        ValueError: no such file, malformed YAML, or an unknown key; near names are given.
+        ValueError: as `run_file.read`, or an unknown setting; near names are given.
     """
-    path = _run_file(config)
-    run = read_yaml(path)
-    if not isinstance(run, dict):
-        raise ValueError(f"{path}: expected a map with keys among {KEYS}")
-    for override in overrides:
-        _apply(run, override)
-    refuse_unknown(path, run, KEYS)
-    for section in SECTIONS:
-        if not isinstance(run.get(section), (dict, type(None))):
-            raise ValueError(f"{path}, {section}: expected a map, got {run[section]!r:.80}")
+    path, run = run_file.read(config, overrides)
     fields = [field.name for field in dataclasses.fields(MAGRPOConfig)]
     given = run.get("trainer") or {}
-    refuse_unknown(f"{path}, trainer", given, fields, COMMON_NAMES, "trainers.config.MAGRPOConfig")
+    where = f"{path}, trainer"
+    refuse_unknown(where, given, fields, run_file.COMMON_NAMES, run_file.LISTED)
     adapter_of(run.get("lora"), f"{path}, lora")
-    _check_names(path, run)
-    if run.get("prompts") and "prompts" in (run.get("env_kwargs") or {}):
-        raise ValueError(f"{path}: prompts stand twice, also in env_kwargs; give them once")
-    if run.get("prompts"):  # an argument of `make`, so a record of the environment has it
-        run["env_kwargs"] = {**(run.get("env_kwargs") or {}), "prompts": run.pop("prompts")}
-    import_plugins(run.get("plugins") or ())
     return prepared(run)
-
-
-def _check_names(path: Path, run: Mapping[str, Any]) -> None:
-    if not isinstance(run.get("env"), str):
-        raise ValueError(f"{path}: needs 'env', a text")
-    model = run.get("model")
-    models = list(model.values()) if isinstance(model, dict) else [model]
-    if not models or not all(isinstance(one, str) for one in models):
-        raise ValueError(f"{path}: needs 'model', a text, or a map from policy to text")
-    plugins = run.get("plugins") or []
-    if not isinstance(plugins, list) or not all(isinstance(one, str) for one in plugins):
-        raise ValueError(f"{path}, plugins: expected a list of modules, got {plugins!r:.80}")
-
-
-def read_yaml(path: Path) -> Any:
-    """What a YAML file holds.
-
-    Raises:
-        ValueError: no YAML, or no text in UTF-8.
-    """
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
-
-
-def _apply(run: dict[str, Any], override: str) -> None:
-    """Change one setting of a run file's contents."""
-    key, equals, text = override.partition("=")
-    if not equals or not key:
-        raise ValueError(f"--override {override!r}: expected key=value")
-    try:
-        value = yaml.load(text, YAMLLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"--override {override!r}: the value is no YAML: {error}") from error
-    part, dot, setting = key.removeprefix("trainer.").partition(".")
-    if dot and part in NAMED:
-        key, value = part, _with_setting(run, part, setting, value)
-    section, dot, name = key.partition(".")
-    if not dot and key in KEYS:
-        run[key] = value
-        return
-    if not dot:
-        section, name = "trainer", key
-    if run.get(section) is None:
-        run[section] = {}
-    if not isinstance(run[section], dict):
-        raise ValueError(f"--override {override!r}: {section!r} is no section")
-    run[section][name] = value
-
-
-def _with_setting(run: Mapping[str, Any], part: str, name: str, value: Any) -> dict[str, Any]:
-    """The choice of a named part of the trainer, one of its settings changed."""
-    trainer = run.get("trainer")
-    chosen = trainer.get(part) if isinstance(trainer, dict) else None
-    chosen = chosen if chosen is not None else getattr(MAGRPOConfig, part)
-    return {**(chosen if isinstance(chosen, dict) else {"name": chosen}), name: value}
 
 
 def adapter_of(lora: Mapping[str, Any] | None, where: str = "lora") -> LoraConfig | None:
@@ -206,17 +80,6 @@ def adapter_of(lora: Mapping[str, Any] | None, where: str = "lora") -> LoraConfi
         return LoraConfig(**lora)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
-
-
-def _run_file(config: str | Path) -> Path:
-    if Path(config).is_file():
-        return Path(config)
-    presets = Path(str(resources.files("trainers") / "presets"))
-    names = sorted(file.stem for file in presets.glob("*.yaml"))
-    if str(config) in names:
-        return presets / f"{config}.yaml"
-    hint = suggestion(config, names) or ";"
-    raise ValueError(f"config {str(config)!r}: no such file, and no preset{hint} presets: {names}")
 
 
 def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
@@ -262,7 +125,11 @@ def settled(
     given = dict(run.get("trainer") or {})
     args = MAGRPOConfig(**{"output_dir": "runs/train", **given})
     env = make(run["env"], **(run.get("env_kwargs") or {}))
-    _check_seats(run, args, env.possible_agents)
+    run_file.check_seats(run, env.possible_agents)
+    if isinstance(run["model"], dict) and args.weights != "separate":
+        raise ValueError(
+            f"model: a map from policy to model needs weights: separate, not {args.weights!r}"
+        )
     _check_before_warm_start(run)
     models = models_of(run)
     chosen = choices(
@@ -298,20 +165,6 @@ def checked_settings(run: Mapping[str, Any]) -> MAGRPOConfig:
     args = MAGRPOConfig(**{"output_dir": "runs/train", **(run.get("trainer") or {})})
     check_folder(Path(str(args.output_dir)))
     return args
-
-
-def _check_seats(run: Mapping[str, Any], args: MAGRPOConfig, seats: Sequence[str]) -> None:
-    """Refuse what names no seat or policy, before models are made."""
-    model, partners = run["model"], run.get("partners") or {}
-    refuse_unknown("partners", partners, seats)
-    for name in partners.values():
-        check_name(str(name))
-    if isinstance(model, dict):
-        refuse_unknown("model", model, seats)
-        if args.weights != "separate":
-            raise ValueError(
-                f"model: a map from policy to model needs weights: separate, not {args.weights!r}"
-            )
 
 
 def _check_before_warm_start(run: Mapping[str, Any]) -> None:

@@ -300,7 +300,8 @@ class MAGRPOTrainer(GRPOTrainer):
         """What can only be done once TRL's constructor has run."""
         if self.is_deepspeed_enabled:
             raise ValueError(f"DeepSpeed is not supported: {NO_DEEPSPEED}")
-        if self.is_fsdp_enabled or self.is_distributed_loading_by_transformers:
+        # The attribute came with transformers 5.19.
+        if self.is_fsdp_enabled or getattr(self, "is_distributed_loading_by_transformers", False):
             raise ValueError(f"FSDP by accelerate or transformers is not supported: {NO_SHARDS}")
         if self.aux_loss_enabled:
             raise ValueError(

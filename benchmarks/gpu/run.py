@@ -1,4 +1,4 @@
-"""One agent, two agents and vLLM on a GPU: tokens per second, memory, differences of log-probs.
+"""One agent, two agents, shared prompts and vLLM on a GPU: tokens per second, memory, log-probs.
 
     python -m benchmarks.gpu.run MODEL [--vllm PYTHON] [--random]
     python -m benchmarks.gpu.run MODEL --cpu --dtype float32 --rows 8 --tokens 16 --updates 2
@@ -10,9 +10,10 @@ the second GPU where there is one. Each cell is a process of its own and trains 
 
     one        one agent, all rows by `generate`
     two        two agents, as many rows in all
+    whole      the same, each row with its prompt (`share_prompts: false`)
     vllm       two agents, sampled by the server (with --vllm)
 
-Writes OUTPUT/gpu.json and prints its table. On a GPU nothing of this has been run yet.
+Writes OUTPUT/gpu.json and prints its table.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import json
 import platform
 import resource
 import runpy
+import shutil
 import subprocess
 import sys
 import time
@@ -36,18 +38,18 @@ from peft import LoraConfig
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from benchmarks.speed.record import ROOT, Row, table
-from benchmarks.speed.toy import Talk
+from benchmarks.speed.sharing import Told, openings
 from llm_marl_envs.files.json_files import write_json
 from trainers.config import MAGRPOConfig
 from trainers.engines.vllm_server import ServerCall
 from trainers.trainer import MAGRPOTrainer
 
-AGENTS = {"one": 1, "two": 2, "vllm": 2}
+AGENTS = {"one": 1, "two": 2, "whole": 2, "vllm": 2}
 GROUP = 4
 RANK = 16
 MOST_MEMORY = 1.1
 """What two agents may take, in times of one."""
-LOGGED = ("sampling/", "clip_ratio/")
+LOGGED = "sampling/"
 
 
 class BesideTrainer(ServerCall):
@@ -82,8 +84,10 @@ def peak_mib() -> float:
 def cell(name: str, options: argparse.Namespace) -> Row:
     """One row of the table, measured in this process."""
     agents = AGENTS[name]
+    folder = options.output / name
+    shutil.rmtree(folder, ignore_errors=True)  # of a measurement before this one
     args = MAGRPOConfig(
-        str(options.output / name),
+        str(folder),
         num_generations=GROUP,
         tasks_per_update=options.rows // (GROUP * agents),
         rows_per_micro_batch=min(options.rows // agents, 16),
@@ -91,21 +95,20 @@ def cell(name: str, options: argparse.Namespace) -> Row:
         max_steps=options.updates + 1,
         learning_rate=1e-5,
         lr_scheduler_type="constant",
-        gradient_checkpointing=not options.cpu,
+        gradient_checkpointing=False,  # with it, prompts are not shared in the update
         bf16=options.dtype == "bfloat16" and not options.cpu,
         transcript_every=0,
         disable_tqdm=True,
         use_cpu=options.cpu,
+        share_prompts=name != "whole",
         engine={"name": "vllm", "urls": [options.url]} if name == "vllm" else "generate",
     )
     model = AutoModelForCausalLM.from_pretrained(options.model, dtype=getattr(torch, options.dtype))
     lora = LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules="all-linear")
+    tokenizer = AutoTokenizer.from_pretrained(options.model)
+    told = openings(tokenizer, options.prompt)[0][:agents]
     trainer = MAGRPOTrainer(
-        model,
-        partial(Talk, agents=agents),
-        args,
-        peft_config=lora,
-        processing_class=AutoTokenizer.from_pretrained(options.model),
+        model, partial(Told, told=told), args, peft_config=lora, processing_class=tokenizer
     )
     clock, clipped = Seconds(), count_clipped(trainer)
     trainer.add_callback(clock)
@@ -123,8 +126,9 @@ def cell(name: str, options: argparse.Namespace) -> Row:
     return {
         "cell": name,
         "agents": agents,
-        "rows x tokens": f"{options.rows} x {options.tokens}",
+        "rows x tokens": f"{options.rows} x ({options.prompt} + {options.tokens})",
         "s per update": median(spent),
+        "sampling, s": median(entry["time/rollout"] for entry in log),
         "sampled tokens/s": median(rates),
         "peak MiB": peak_mib(),
         **logged,
@@ -154,6 +158,7 @@ def apart(name: str, options: argparse.Namespace, url: str = "") -> Row:
     words = [sys.executable, "-m", "benchmarks.gpu.run", str(options.model), "--cell", name]
     words += ["--url", url, "--dtype", options.dtype, "--output", str(options.output)]
     words += ["--rows", str(options.rows), "--tokens", str(options.tokens)]
+    words += ["--prompt", str(options.prompt)]
     words += ["--updates", str(options.updates), *(["--cpu"] if options.cpu else [])]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -202,7 +207,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--random", action="store_true", help="draw the weights anew")
     parser.add_argument("--vllm", default="", help="Python of an environment with vLLM")
     parser.add_argument("--rows", type=int, default=128, help="of an update, a multiple of 8")
-    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--prompt", type=int, default=512, help="tokens of a prompt")
+    parser.add_argument("--tokens", type=int, default=256, help="of an answer")
     parser.add_argument("--updates", type=int, default=5)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--cpu", action="store_true", help="to see that it runs")
@@ -223,12 +229,21 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     if options.random:
         options.model = with_random_weights(options)
-    rows = [apart("one", options), apart("two", options)]
+    rows: list[Row] = []
+
+    def add(row: Row) -> None:
+        """Written at once, so that a run that is stopped keeps what it has."""
+        rows.append(row)
+        write_json(options.output / "gpu.json", {**machine(), "rows": rows})
+
+    for name in ("one", "two", "whole"):
+        add(apart(name, options))
     rows[1]["memory, times one agent"] = rows[1]["peak MiB"] / rows[0]["peak MiB"]
+    rows[1]["times faster than whole"] = rows[2]["s per update"] / rows[1]["s per update"]
     if options.vllm:
-        rows.append(by_server(options))
-        rates = [row["sampled tokens/s"] for row in rows[1:]]
-        rows[2]["tokens/s, times `generate`"] = rates[1] / rates[0]
+        row = by_server(options)
+        faster = row["sampled tokens/s"] / rows[1]["sampled tokens/s"]
+        add({**row, "tokens/s, times `generate`": faster})
     write_json(options.output / "gpu.json", {**machine(), "rows": rows})
     print(table(rows))
     kept = rows[1]["memory, times one agent"] <= MOST_MEMORY

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,8 +57,7 @@ class Index:
     @cached_property
     def _scores(self) -> Any:
         """What bm25s knows of the documents; None where they hold no word."""
-        import bm25s  # takes a third of a second, and most environments search nothing
-
+        bm25s = _bm25s()
         words = [words_of(text) for text in self.documents]
         if not any(words):
             return None
@@ -64,6 +65,23 @@ class Index:
         scores = bm25s.BM25()
         scores.index(words, show_progress=False)
         return scores
+
+
+def _bm25s() -> ModuleType:
+    """The library, imported late: it takes a third of a second, and most environments search nothing.
+
+    Where JAX is installed, bm25s starts it at import, and JAX takes three quarters of a GPU's memory
+    from the model. Nothing here needs JAX, so it is hidden meanwhile.
+    """
+    loaded = sys.modules.get("jax")
+    sys.modules["jax"] = None  # type: ignore[assignment]  # an import of it fails now
+    try:
+        import bm25s
+    finally:
+        del sys.modules["jax"]
+        if loaded is not None:
+            sys.modules["jax"] = loaded
+    return bm25s
 
 
 @lru_cache(maxsize=KEPT)

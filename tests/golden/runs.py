@@ -15,7 +15,8 @@ from support.paths import ROOT
 from support.process_cases import MODES, Uneven
 
 from golden.record import Things, Value, digest, numbers
-from trainers.train import TINY, build_trainer, read_run
+from trainers.run_file import TINY
+from trainers.train import build_trainer, read_run
 
 STEPS = 3
 SHORT = {

@@ -86,6 +86,7 @@ def write_gguf(
 
     merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
     writer.add_token_merges([" ".join(one) for one in merges])
+    writer.add_bos_token_id(ids[SPECIAL[1]])  # as SmolLM2's file; older transformers need one
     writer.add_eos_token_id(ids[str(tokenizer.eos_token)])
     writer.add_pad_token_id(ids[str(tokenizer.pad_token)])
     if template:

@@ -12,8 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from llm_marl_envs.cli import main
+from trainers.run_file import read_yaml
 from trainers.run_schema import run_schema
-from trainers.train import read_yaml
 
 PRESETS = sorted(Path(str(resources.files("trainers") / "presets")).glob("*.yaml"))
 

@@ -43,9 +43,10 @@ from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
 from llm_marl_envs.report import write_report
 from trainers.policies.token_policy import TokenPolicy
+from trainers.run_file import TINY
 from trainers.running.folder import TEAM, checkpoints_in, newest_checkpoint, newest_or_cleared
 from trainers.running.memory import PeakMemory
-from trainers.train import TINY, build_trainer, checked_settings, model_path, read_run, settled
+from trainers.train import build_trainer, checked_settings, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.team_files import build_team_model
 

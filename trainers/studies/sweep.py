@@ -35,8 +35,9 @@ from llm_marl_envs.measure.numbers.estimates import over_runs
 from llm_marl_envs.measure.run_manifest import sha256
 from llm_marl_envs.measure.runner import Plan, starts_of
 from llm_marl_envs.play.registry import make
-from trainers.train import KEYS as RUN_KEYS
-from trainers.train import TINY, read_run, read_yaml
+from trainers.run_file import KEYS as RUN_KEYS
+from trainers.run_file import TINY, read_yaml
+from trainers.train import read_run
 
 SWEEP_VERSION = 1
 KEYS = ("run", "grid", "variants", "seeds", "output", "evaluate")

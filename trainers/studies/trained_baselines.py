@@ -51,11 +51,12 @@ from llm_marl_envs.play.registry import make
 from trainers.algorithms import algorithm_name
 from trainers.algorithms.base import OPTIONS
 from trainers.algorithms.rejection import Rejection
+from trainers.run_file import TINY
 from trainers.running.defaults import RATES
 from trainers.running.folder import BusyError, alone
 from trainers.studies.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.studies.sweep_run import measure_point, run_sweep
-from trainers.train import TINY, model_path, read_run
+from trainers.train import model_path, read_run
 
 TEAM, SINGLE, ALONE, REJECTION = "team", "single", "alone", "rejection"
 TUNING_SEED = 1000

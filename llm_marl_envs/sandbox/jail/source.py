@@ -40,6 +40,9 @@ def parse(source: str, filename: str = "<unknown>", mode: str = "exec") -> Any:
 def free_names(source: str, filename: str = "<unknown>") -> set[str]:
     """Names that a module reads and binds nowhere, built-in ones among them.
 
+    From Python 3.12 on a comprehension has no scope of its own in a symbol table: its variables
+    count as bound in the scope around it.
+
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as `parse`.
     """
@@ -56,6 +59,8 @@ def free_names(source: str, filename: str = "<unknown>") -> set[str]:
             if symbol.is_referenced() and symbol.is_global():
                 referenced.add(symbol.get_name())
             binds = symbol.is_assigned() or symbol.is_imported()
+            if scope is module:
+                binds |= symbol.is_declared_global()  # as Python 3.12 says `[k := m for m in ms]`
             if binds and (scope is module or symbol.is_declared_global()):
                 bound.add(symbol.get_name())
     return referenced - bound

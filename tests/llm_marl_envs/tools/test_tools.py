@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from math import log
+from pathlib import Path
+from textwrap import dedent
 from typing import Any, ClassVar
 
 import pytest
@@ -122,6 +127,24 @@ def test_search_of_odd_documents_and_words() -> None:
     assert Index([]).best("a", 1) == Index(["", "..."]).best("a", 1) == []
     assert Index(["a"]).best("", 1) == Index(["a"]).best("z !", 1) == []
     assert Index(["A-b"]).best("B a" * 100_000, 1) == [0]
+
+
+def test_search_starts_no_jax(tmp_path: Path) -> None:
+    """bm25s starts it at import, where it is installed, and it takes most of a GPU's memory."""
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("raise SystemExit('JAX was started')")
+    script = """
+        import sys
+        from llm_marl_envs.tools.bm25 import Index
+        assert Index(["a b", "b c"]).best("c", 1) == [1]
+        assert "jax" not in sys.modules
+        sys.modules["jax"] = own = object()
+        assert Index(["a b"]).best("a", 1) == [0] and sys.modules["jax"] is own
+    """
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        [sys.executable, "-c", dedent(script)], check=True, env={**os.environ, "PYTHONPATH": paths}
+    )
 
 
 def test_search_tells_whole_documents_a_line_each() -> None:

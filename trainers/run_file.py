@@ -1,0 +1,226 @@
+"""The format of run files: what a file or a preset says, with overrides. Nothing here needs torch.
+
+A run file has these keys:
+
+    plugins: [my_module]             # modules to import first, which register what they bring
+    model: tiny                      # the embedded model, smollm2, or what from_pretrained takes;
+                                     # with weights: separate also policy -> one of these
+    tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
+    warm_start: {steps: 110}         # for other models: fields of WarmStart (weights/warm_start.py)
+    env: coop_coding-v0              # an id, or my_module:MyEnv
+    env_kwargs: {split: train}       # arguments of make()
+    prompts: {main: "{prompt} ..."}  # seat or role -> its prompt in other words (wrappers)
+    eval_env_kwargs: {split: val}    # what evaluations change in them; absent: no evaluation
+    lora: {r: 16, lora_alpha: 32, target_modules: all-linear}    # absent: train all weights
+    partners: {helper_0: expert}     # seats not trained: any policy's name, policies/named.py
+    trainer: {output_dir: runs/x, learning_rate: 1e-3, ...}      # fields of MAGRPOConfig
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llm_marl_envs import make
+from llm_marl_envs.core.checks import refuse_unknown, suggestion
+from llm_marl_envs.core.plugins import import_plugins
+from llm_marl_envs.files.atomic import check_folder
+from llm_marl_envs.policies.named import check_name
+
+SECTIONS = (
+    "tiny",
+    "warm_start",
+    "env_kwargs",
+    "prompts",
+    "eval_env_kwargs",
+    "lora",
+    "partners",
+    "trainer",
+)
+KEYS = ("plugins", "model", "env", *SECTIONS)
+TINY = "tiny"
+NAMED = {"algorithm": "magrpo", "engine": "generate", "returns": "discounted"}
+"""Settings that are a name, or a map of it (`name`) and of settings of its own -> what stands where
+none is given."""
+COMMON_NAMES = {
+    "lr": "learning_rate",
+    "steps": "max_steps",
+    "updates": "max_steps",
+    "epochs": "num_train_epochs",
+    "output": "output_dir",
+    "batch_size": "tasks_per_update",
+    "G": "num_generations",
+    "kl": "beta",
+    "gamma": "discount",
+    "shaping": "returns",
+}
+"""What people call settings in other libraries -> what they are called here."""
+LISTED = "`llm-marl schema`"
+"""Lists all settings."""
+EXPECTED = "# Expected: "
+"""How a preset's first line begins."""
+
+
+class YAMLLoader(yaml.SafeLoader):
+    """YAML 1.1 reads `1e-3` as text; people mean a number."""
+
+
+YAMLLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)|[-+]?\d+\.\d*|[-+]?\.\d+"),
+    list("-+0123456789."),
+)
+
+
+def read(config: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
+    """A run file, or a preset of that name, and its contents with overrides applied.
+
+    Modules under `plugins` are imported.
+
+    Args:
+        config: a path, or a name in `trainers/presets`.
+        overrides: "key=value"; a dotted key goes into a section ("env_kwargs.turns=2") or into the
+            settings of a named part ("algorithm.weight=0.1"), one that is no key of the file is a
+            field of `trainer`.
+
+    Raises:
+        ValueError: no such file, malformed YAML, or an unknown key; near names are given.
+        ImportError: a plugin cannot be imported.
+    """
+    path = _path(config)
+    run = read_yaml(path)
+    if not isinstance(run, dict):
+        raise ValueError(f"{path}: expected a map with keys among {KEYS}")
+    for override in overrides:
+        _apply(run, override)
+    refuse_unknown(path, run, KEYS)
+    for section in SECTIONS:
+        if not isinstance(run.get(section), (dict, type(None))):
+            raise ValueError(f"{path}, {section}: expected a map, got {run[section]!r:.80}")
+    _check_names(path, run)
+    if run.get("prompts") and "prompts" in (run.get("env_kwargs") or {}):
+        raise ValueError(f"{path}: prompts stand twice, also in env_kwargs; give them once")
+    if run.get("prompts"):  # an argument of `make`, so a record of the environment has it
+        run["env_kwargs"] = {**(run.get("env_kwargs") or {}), "prompts": run.pop("prompts")}
+    import_plugins(run.get("plugins") or ())
+    return path, run
+
+
+def check_first(config: str | Path, overrides: Sequence[str] = ()) -> None:
+    """Refuse at once what is wrong in a run file, as far as it can be seen without torch.
+
+    Torch, Transformers and TRL take many seconds to import.
+
+    Raises:
+        ValueError: as `read`; or its environment, a name of a seat or of a partner is wrong.
+        OSError: its folder cannot be written.
+    """
+    path, run = read(config, overrides)
+    trainer = run.get("trainer") or {}
+    mistaken = {name: one for name, one in trainer.items() if name in COMMON_NAMES}
+    refuse_unknown(f"{path}, trainer", mistaken, COMMON_NAMES.values(), COMMON_NAMES, LISTED)
+    env_kwargs = run.get("env_kwargs") or {}
+    check_seats(run, make(run["env"], **env_kwargs).possible_agents)
+    if run.get("eval_env_kwargs"):
+        make(run["env"], **{**env_kwargs, **run["eval_env_kwargs"]})
+    if isinstance(trainer.get("output_dir"), str):
+        check_folder(Path(trainer["output_dir"]))
+
+
+def check_seats(run: Mapping[str, Any], seats: Sequence[str]) -> None:
+    """Refuse models and partners of seats that an environment has not, and unknown partners.
+
+    Raises:
+        ValueError: names the first one.
+    """
+    partners = run.get("partners") or {}
+    refuse_unknown("partners", partners, seats)
+    for name in partners.values():
+        check_name(str(name))
+    if isinstance(run["model"], dict):
+        refuse_unknown("model", run["model"], seats)
+
+
+def presets() -> dict[str, Path]:
+    """Name -> run file of everything in `trainers/presets`, by name."""
+    folder = Path(str(resources.files("trainers") / "presets"))
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def expected(preset: Path) -> str:
+    """What a preset's first line says to expect, and how long it takes."""
+    return preset.read_text(encoding="utf-8").partition("\n")[0].removeprefix(EXPECTED)
+
+
+def _check_names(path: Path, run: Mapping[str, Any]) -> None:
+    if not isinstance(run.get("env"), str):
+        raise ValueError(f"{path}: needs 'env', a text")
+    model = run.get("model")
+    models = list(model.values()) if isinstance(model, dict) else [model]
+    if not models or not all(isinstance(one, str) for one in models):
+        raise ValueError(f"{path}: needs 'model', a text, or a map from policy to text")
+    plugins = run.get("plugins") or []
+    if not isinstance(plugins, list) or not all(isinstance(one, str) for one in plugins):
+        raise ValueError(f"{path}, plugins: expected a list of modules, got {plugins!r:.80}")
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds.
+
+    Raises:
+        ValueError: no YAML, or no text in UTF-8.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: malformed YAML: {error}") from error
+
+
+def _apply(run: dict[str, Any], override: str) -> None:
+    """Change one setting of a run file's contents."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ValueError(f"--override {override!r}: expected key=value")
+    try:
+        value = yaml.load(text, YAMLLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"--override {override!r}: the value is no YAML: {error}") from error
+    part, dot, setting = key.removeprefix("trainer.").partition(".")
+    if dot and part in NAMED:
+        key, value = part, _with_setting(run, part, setting, value)
+    section, dot, name = key.partition(".")
+    if not dot and key in KEYS:
+        run[key] = value
+        return
+    if not dot:
+        section, name = "trainer", key
+    if run.get(section) is None:
+        run[section] = {}
+    if not isinstance(run[section], dict):
+        raise ValueError(f"--override {override!r}: {section!r} is no section")
+    run[section][name] = value
+
+
+def _with_setting(run: Mapping[str, Any], part: str, name: str, value: Any) -> dict[str, Any]:
+    """The choice of a named part of the trainer, one of its settings changed."""
+    trainer = run.get("trainer")
+    chosen = trainer.get(part) if isinstance(trainer, dict) else None
+    chosen = chosen if chosen is not None else NAMED[part]
+    return {**(chosen if isinstance(chosen, dict) else {"name": chosen}), name: value}
+
+
+def _path(config: str | Path) -> Path:
+    if Path(config).is_file():
+        return Path(config)
+    known = presets()
+    if str(config) in known:
+        return known[str(config)]
+    hint = suggestion(config, known) or ";"
+    raise ValueError(
+        f"config {str(config)!r}: no such file, and no preset{hint} presets: {list(known)}"
+    )
