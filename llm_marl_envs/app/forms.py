@@ -34,7 +34,7 @@ class Field:
         kind: how it is entered: one of `choices`, a number, or a list as JSON has it.
         choices: the values.
         low, high: ends of a number, None where there is none.
-        default: as Python writes it.
+        default: what stands where nothing is filled in; empty where that is nothing.
         about: what it is.
     """
 
@@ -66,7 +66,7 @@ def fields_of(env_id: str) -> list[Field]:
 def _field(name: str, schema: Mapping[str, Any]) -> Field | None:
     """The field of one argument's schema; None where it takes nothing that a form can hold."""
     forms = schema.get("anyOf", [schema])
-    about, default = schema.get("description", ""), repr(schema.get("default"))
+    about, default = schema.get("description", ""), _shown(schema.get("default"))
     choices = [value for form in forms for value in _choices(form)]
     if choices:
         return Field(name=name, kind="choice", choices=(*choices,), default=default, about=about)
@@ -84,6 +84,10 @@ def _field(name: str, schema: Mapping[str, Any]) -> Field | None:
         if kind == "array" and form.get("items", {}).get("type") in ("integer", "number"):
             return Field(name=name, kind="list", default=default, about=about)
     return None
+
+
+def _shown(default: Any) -> str:
+    return "" if default is None else str(default)
 
 
 def _choices(form: Mapping[str, Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_marl_envs.app.players import YOU, Players
 from llm_marl_envs.app.work import Work
-from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.environment import TextEnv, task_source
 from llm_marl_envs.core.experts import find_experts
 from llm_marl_envs.core.records import Episode, Request, Response
 from llm_marl_envs.core.seeds import Start
@@ -40,8 +40,17 @@ class Setup:
     seed: int = 0
 
     def env(self) -> Any:
-        """A fresh environment; errors as `make`."""
-        return make(self.env_id, **self.env_kwargs)
+        """A fresh environment.
+
+        Raises:
+            ValueError: as `make`, or it has no such task.
+            TypeError: as `make`.
+        """
+        env = make(self.env_id, **self.env_kwargs)
+        source = task_source(env)
+        if self.task is not None and source is not None and self.task >= len(source):
+            raise ValueError(f"task {self.task}: expected 0 to {len(source) - 1}")
+        return env
 
     def start(self) -> Start:
         """Where the episode begins."""

@@ -108,12 +108,17 @@ class Players:
         return {player.name: player.label for player in self.of(env)}
 
     def models(self) -> list[str]:
-        """Places of Transformers models; members of teams and of checkpoints are none."""
+        """Places of Transformers models that have a tokenizer.
+
+        Members of teams and of checkpoints are none.
+        """
+        read = {*self.folders.holding("tokenizer.json", "tokenizer_config.json")}
         inside = {*self.folders.holding(TEAM_FILE, "trainer_state.json", "settings.json")}
         return [
             place
             for place in self.folders.holding("config.json")
-            if not inside & {parent.as_posix() for parent in PurePosixPath(place).parents}
+            if place in read
+            and not inside & {parent.as_posix() for parent in PurePosixPath(place).parents}
         ]
 
     def teams(self, env: Any) -> list[Player]:

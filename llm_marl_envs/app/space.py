@@ -45,7 +45,7 @@ def write_space(folder: str | Path, wheel: str | Path | None = None) -> str:
     """Write the files of a Space into a folder; says what is there.
 
     Args:
-        folder: made where it is not there; files of these names are replaced.
+        folder: made where it is not there; files of these names are replaced, which is said.
         wheel: of this distribution; the newest in `dist` where None.
 
     Raises:
@@ -60,13 +60,15 @@ def write_space(folder: str | Path, wheel: str | Path | None = None) -> str:
         "README.md": CARD.format(version=__version__),
         "Dockerfile": DOCKERFILE.format(wheel=chosen.name),
     }
+    replaced = [name for name in texts if (place / name).exists()]
     for name, text in texts.items():
         with replacing(place / name) as partial:
             partial.write_text(text, encoding="utf-8")
     with replacing(place / chosen.name) as partial:
         shutil.copyfile(chosen, partial)
     (place / "runs" / ".gitkeep").touch()  # git keeps no empty folder
-    return f"{place}: {', '.join([*texts, chosen.name])}. Put pulled teams into {place / 'runs'}."
+    said = f"{place}: {', '.join([*texts, chosen.name])}. Put pulled teams into {place / 'runs'}."
+    return f"{said} Replaced: {', '.join(replaced)}." if replaced else said
 
 
 def _newest() -> Path:

@@ -87,6 +87,7 @@ class Watched:
         charts: curves, a colour for each run where there are several.
         seconds: where the time of the latest updates went; None where nothing was logged.
         episodes: the newest recorded ones of a single run.
+        recorded: the update that they are of, as "update 40".
         notes: what a reader must know about the files.
     """
 
@@ -95,6 +96,7 @@ class Watched:
     charts: tuple[Chart, ...]
     seconds: Table | None
     episodes: Listing | None
+    recorded: str
     notes: tuple[str, ...]
 
 
@@ -177,6 +179,7 @@ def watched(folders: Mapping[str, Path]) -> Watched:
         charts=tuple(sections.over_one_another(logged)) if logged else (),
         seconds=_seconds(logged),
         episodes=None if newest is None else listed(newest, EPISODES),
+        recorded="" if newest is None else newest.label,
         notes=tuple(_by_name(note, folders) for note in notes),
     )
 
@@ -194,7 +197,8 @@ def _newest(folder: Path, notes: list[str]) -> Transcript | None:
     path = _last(folder, UPDATES)
     if path is None:
         return None
-    newest = read_transcript(folder, path, path.stem, notes)
+    words = "update " + path.stem.removeprefix("update-").lstrip("0")
+    newest = read_transcript(folder, path, words, notes)
     return newest if newest.episodes else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from llm_marl_envs.commands import Command
 from llm_marl_envs.commands.options import quiet_libraries
@@ -53,6 +54,9 @@ def _run(options: Namespace) -> None:
     from llm_marl_envs.app.serve import launch
     from llm_marl_envs.app.site import Site
 
+    for folder in options.folders:
+        if not Path(folder).is_dir():
+            print(f"{folder}: not there yet; what is written into it will be shown")
     launch(Site(options.folders, options.player, options.frame), options.host, options.port)
 
 

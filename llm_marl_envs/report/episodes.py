@@ -178,7 +178,7 @@ def listed(transcript: Transcript, most: int) -> Listing:
         for i, e in enumerate(episodes)
     ]
     note = f"The first {len(episodes)} of {len(transcript.episodes)} episodes."
-    return Listing(note, tuple(cards))
+    return Listing(note, tuple(cards), coloured=bool(transcript.trails))
 
 
 def groups(transcripts: Sequence[Transcript], most: int) -> Listing:

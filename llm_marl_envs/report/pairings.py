@@ -71,7 +71,8 @@ def _seating(cross: CrossPlay) -> str:
     row, column = axes_of(cross.agents)
     who = f"Rows: the team that {row}. Columns: the team that {column}."
     if cross.self_play is not None and cross.self_play.n is not None:
-        who = f"{who} Every pairing played {cross.self_play.n} tasks."
+        n = cross.self_play.n
+        who = f"{who} Every pairing played {n} {'task' if n == 1 else 'tasks'}."
     if cross.failed:
         who = f"{who} {cross.failed} episodes failed, because the environment raised."
     return who

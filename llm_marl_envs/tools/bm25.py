@@ -68,10 +68,10 @@ class Index:
 
 
 def _bm25s() -> ModuleType:
-    """The library, imported late: it takes a third of a second, and most environments search nothing.
+    """The library, imported late: it takes a third of a second, and few environments search.
 
-    Where JAX is installed, bm25s starts it at import, and JAX takes three quarters of a GPU's memory
-    from the model. Nothing here needs JAX, so it is hidden meanwhile.
+    Where JAX is installed, bm25s starts it at import, and JAX takes three quarters of a GPU's
+    memory from the model. Nothing here needs JAX, so it is hidden meanwhile.
     """
     loaded = sys.modules.get("jax")
     sys.modules["jax"] = None  # type: ignore[assignment]  # an import of it fails now

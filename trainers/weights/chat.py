@@ -54,7 +54,7 @@ class ChatTemplate:
         if not tokenizer.chat_template:
             raise ValueError(
                 f"tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-"
-                "tuned model or set tokenizer.chat_template"
+                "tuned model, or put a chat_template.jinja beside its tokenizer"
             )
         if tokenizer.eos_token_id is None:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")

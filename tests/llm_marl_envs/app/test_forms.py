@@ -79,3 +79,9 @@ def test_a_form_as_a_page_sends_it() -> None:
     for text in ("-1", "1e3", "٣", "9" * 30, "9" * 5000):
         with pytest.raises(ValueError, match="task"):
             Filled.read("debate-v0", {"task": text})
+
+
+def test_a_default_is_shown_as_people_read_it() -> None:
+    shown = {field.name: field.default for field in fields_of("coop_coding-v0")}
+    assert (shown["reward"], shown["n_agents"]) == ("tests", "2")
+    assert shown["info"] == ""  # none is set

@@ -30,7 +30,10 @@ def test_teams_and_models_of_the_folders(tmp_path: Path) -> None:
     (runs / "right" / "team" / "a").mkdir()
     (runs / "right" / "team" / "a" / "config.json").write_text("{}")  # a member, no model
     (runs / "model").mkdir()
-    (runs / "model" / "config.json").write_text("{}")
+    for name in ("config.json", "tokenizer.json"):
+        (runs / "model" / name).write_text("{}")
+    (runs / "mute").mkdir()
+    (runs / "mute" / "config.json").write_text("{}")  # without a tokenizer it reads nothing
     (runs / "broken").mkdir()
     (runs / "broken" / "team.json").write_text("{")
     players = {p.name: p.seats for p in Players(Folders([runs])).of(make("debate-v0"))}

@@ -119,7 +119,7 @@ def test_a_form_that_is_cut_off(site: str, caplog: pytest.LogCaptureFixture) -> 
     [
         ({"arg.n_agents": "99"}, "n_agents"),
         ({"arg.n_agents": "two"}, "n_agents"),
-        ({"task": "99999999"}, "task"),
+        ({"task": "99999999"}, "task 99999999: expected 0 to "),
         ({"seat.debater_1": "os:system"}, "debater_1"),
         ({"seat.debater_1": "<b>"}, "debater_1"),
         ({"arg.n_agents": "4"}, "debater_3"),  # a seat more than the form had
@@ -228,10 +228,12 @@ def test_it_starts_without_torch_and_soon(run_python: Any) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "llm_marl_envs.cli", "app", str(tmp_path), "--port", "0"]
+    folders = [str(tmp_path), str(tmp_path / "later")]
+    command = [sys.executable, "-m", "llm_marl_envs.cli", "app", *folders, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
+        assert process.stdout.readline().startswith(f"{tmp_path / 'later'}: not there yet")
         address = process.stdout.readline().split()[0]
         assert address.startswith("http://127.0.0.1:")
         assert ask(address, "/")[0] == 200
@@ -262,7 +264,7 @@ def test_names_of_an_address() -> None:
 def test_what_a_space_needs(tmp_path: Path) -> None:
     wheel = tmp_path / "llm_marl_envs-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
-    write_space(tmp_path / "space", wheel)
+    assert "Replaced" not in write_space(tmp_path / "space", wheel)
     written = {p.name for p in (tmp_path / "space").iterdir()}
     assert written == {"README.md", "Dockerfile", wheel.name, "runs"}
     card = (tmp_path / "space" / "README.md").read_text()
@@ -274,6 +276,7 @@ def test_what_a_space_needs(tmp_path: Path) -> None:
     APP.add(parser)
     parsed = parser.parse_args(words[2:])  # the command takes what the file says
     assert (parsed.port, parsed.frame) == (7860, ["https://huggingface.co"])
+    assert write_space(tmp_path / "space", wheel).endswith("Replaced: README.md, Dockerfile.")
     for missing in (tmp_path / "other.whl", tmp_path / "none"):
         with pytest.raises(ValueError, match="wheel"):
             write_space(tmp_path / "space", missing)

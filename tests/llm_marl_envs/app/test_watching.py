@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.reports import episode, lines, with_tokens
 
 from llm_marl_envs.app import watching
 from llm_marl_envs.app.watching import Watcher, duration, watched
+from llm_marl_envs.core.records import episode_to_dict
 
 
 def a_run(folder: Path, updates: int, *, ended: bool = False, **trainer: Any) -> Path:
@@ -85,6 +87,19 @@ def test_several_runs_lie_over_one_another(tmp_path: Path) -> None:
     assert [name for _, name in alone.keys] == ["reward"]
     assert [name for _, name in both.keys] == ["a: reward", "b: reward"]
     assert watched(folders).episodes is None
+
+
+def test_episodes_say_their_update_and_what_colours_mean(tmp_path: Path) -> None:
+    run, plain = a_run(tmp_path, 40), episode("t/1", 1, "ab")
+    for update, made in ((9, episode_to_dict(plain)), (40, with_tokens(plain, 0.5, ("a", "b")))):
+        lines(run / "transcripts" / f"update-{update:06d}.jsonl", [made])
+    shown = watched({"a": run})
+    assert shown.episodes is not None
+    assert (shown.recorded, shown.episodes.coloured) == ("update 40", True)
+    (run / "transcripts" / "update-000040.jsonl").unlink()
+    shown = watched({"a": run})
+    assert shown.episodes is not None
+    assert (shown.recorded, shown.episodes.coloured) == ("update 9", False)
 
 
 def test_a_half_written_line_is_left_out(tmp_path: Path) -> None:
