@@ -368,8 +368,8 @@ TRAIN = Command(
 )
 PRESETS = Command(
     name="presets",
-    about="List the run files that come with the library: what each trains, reaches and takes.",
-    example="coop_coding_tiny > run.yaml",
+    about="List the run files that come with the library, with what each reaches; print one by name.",
+    example="coop_coding_tiny",
     run=_presets,
     add=_add_presets,
 )

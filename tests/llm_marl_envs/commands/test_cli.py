@@ -220,7 +220,7 @@ def test_what_training_needs_is_named(tmp_path: Path) -> None:
     )
     for command in (
         ["demo"],
-        ["train", "--config", "x"],
+        ["train", "--config", "coop_coding_tiny"],
         ["eval", "coop_coding-v0", "--team", "t"],
     ):
         done = subprocess.run(
