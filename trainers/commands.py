@@ -368,7 +368,7 @@ TRAIN = Command(
 )
 PRESETS = Command(
     name="presets",
-    about="List the run files that come with the library, with what each reaches; print one by name.",
+    about="List the run files of the library, with what each reaches; print one by name.",
     example="coop_coding_tiny",
     run=_presets,
     add=_add_presets,
