@@ -259,6 +259,33 @@ def test_hostile_repositories_are_refused(server: Hub, cli: Cli, tmp_path: Path)
     mistake(cli("pull-team", "evil/auto_map", "x"), "auto_map")
 
 
+PLAY = """
+from llm_marl_envs.app.folders import Folders
+from llm_marl_envs.app.games import Game, Setup
+from llm_marl_envs.app.players import Players
+
+players = Players(Folders([]), ["hub:me/players"])
+chosen = {"player_0": "named:hub:me/players", "player_1": "expert"}
+game = Game(Setup(env_id="matrix_game-v1", env_kwargs={}, task=0), players, chosen)
+game.begin()
+game.rest(120)
+assert game.error is None, game.error
+print([turn.agent for turn in game.episode.turns if turn.response.completion_ids])
+"""
+
+
+@pytest.mark.full
+def test_a_team_of_the_hub_takes_a_seat_in_the_app(made: Path, cli: Cli, server: Hub):
+    assert cli("push-team", made / "run", NAME).returncode == 0
+    done = cli.python(PLAY)  # type: ignore[attr-defined]
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "['player_0']"
+    server.repos.clear()
+    again = cli.python(PLAY)  # type: ignore[attr-defined]
+    assert again.returncode != 0
+    assert "me/players" in again.stderr
+
+
 @pytest.mark.full
 def test_the_base_of_a_strangers_team_brings_no_code(server: Hub, cli: Cli, tmp_path: Path):
     """Nor is it read from this machine, whoever changed the folder."""

@@ -250,6 +250,30 @@ def test_a_new_run_in_a_folder_is_a_new_run_for_trackers(tmp_path: Path):
     assert all(str(name).startswith("run-") for name in names)
 
 
+@pytest.mark.full
+def test_a_population_of_which_some_rest(tmp_path: Path):
+    """Policies that rest have their numbers, too, and say that they were idle."""
+    pytest.importorskip("tensorboard")
+    trainer = make_trainer(
+        tmp_path / "run",
+        WordPair,
+        weights="adapters",
+        schedules={"population": {"size": 3}},
+        report_to="tensorboard",
+        max_steps=4,
+        transcript_every=1,
+    )
+    trainer.train()
+    numbers, tables = events(tmp_path / "run")
+    ours = own_log(tmp_path / "run")
+    assert {name for name, _ in numbers} == {name for name, _ in ours}
+    assert numbers == pytest.approx(ours, rel=1e-5, abs=1e-7)
+    idle = [value for (name, _), value in numbers.items() if name.endswith("/idle")]
+    assert {*idle} == {0.0, 1.0}
+    assert len(idle) == 4 * 6
+    assert sorted(tables) == [1, 2, 3, 4]
+
+
 def test_a_table_shows_every_action_as_text(tmp_path: Path):
     """What a model wrote is not Markdown, and is on one line."""
     from trainers.trackers.kinds import _span
