@@ -92,7 +92,7 @@ def _json(text: str) -> Any:
         ValueError: it is none, or one that records cannot hold: NaN, too large a number, or nested
             too deep.
     """
-    if _depth(text) > DEEPEST:
+    if depth(text) > DEEPEST:
         raise ValueError("the arguments are nested too deep")
     try:
         return json.loads(text, parse_constant=_refused, parse_float=_finite)
@@ -100,17 +100,17 @@ def _json(text: str) -> Any:
         raise ValueError("the arguments are no JSON") from error
 
 
-def _depth(text: str) -> int:
+def depth(text: str) -> int:
     """How deep brackets are nested, outside of strings."""
-    depth = deepest = 0
+    open_now = deepest = 0
     quoted = escaped = False
     for char in text:
         if quoted:
             quoted, escaped = escaped or char != '"', char == "\\" and not escaped
         else:
             quoted = char == '"'
-            depth += (char in "[{") - (char in "]}")
-            deepest = max(deepest, depth)
+            open_now += (char in "[{") - (char in "]}")
+            deepest = max(deepest, open_now)
     return deepest
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from llm_marl_envs.core.parsing import THINK_END, answer_of, lines_of
 from llm_marl_envs.core.spaces import Message, ToolSheet
-from llm_marl_envs.tools.calls import Call, arguments_of, call_in, is_call_line
+from llm_marl_envs.tools.calls import DEEPEST, Call, arguments_of, call_in, depth, is_call_line
 
 ToolFormat = Literal["line", "native"]
 """How an agent calls tools: by a line of text, or in the format that its model was trained on."""
@@ -95,6 +95,8 @@ def _written(arguments: Any) -> str:
         return " ".join(arguments.split()).replace(THINK_END, ESCAPED_END)
     # Escapes are longer, and what an action may hold is limited: so only where they must be.
     text = json.dumps(arguments, ensure_ascii=False)
+    if depth(text) > DEEPEST:  # Python itself refuses from another depth on in each version
+        raise ValueError("the arguments are nested too deep")
     return ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -297,7 +298,7 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
             raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
         if task["task_id"] in means:
             raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
-        means[task["task_id"]] = sum(values) / len(values)
+        means[task["task_id"]] = fmean(values)
     return means
 
 

@@ -2,7 +2,8 @@
 
 Pure functions, one implementation for every user of them: the runner, comparisons, reports, and the
 `evaluate.Metric` classes of `hf_metrics.py`. Owns which interval goes with which kind of number.
-Tests of a difference are in `compare.py`, how an estimate is written in `format.py`.
+Tests of a difference are in `compare.py`, how an estimate is written in `format.py`. Sums are exact
+(`fmean`): `sum` rounds otherwise from Python 3.12 on, and tables should be the same everywhere.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ def over_tasks(per_task: Sequence[float]) -> Estimate:
     """
     values = [float(value) for value in per_task]
     interval = bootstrap_interval(values)
-    return Estimate(sum(values) / len(values), interval, len(values))
+    return Estimate(fmean(values), interval, len(values))
 
 
 def over_runs(values: Sequence[float]) -> Estimate:
@@ -54,7 +56,7 @@ def over_runs(values: Sequence[float]) -> Estimate:
         ValueError: no numbers.
     """
     interval = t_interval(values)
-    return Estimate(sum(values) / len(values), interval if len(values) > 1 else None, len(values))
+    return Estimate(fmean(values), interval if len(values) > 1 else None, len(values))
 
 
 def share(
@@ -65,7 +67,7 @@ def share(
     """The share of solved tasks, mean over tasks, as `success_interval` has it."""
     means = task_means(tasks, solved)
     interval = success_interval(tasks, solved, clusters)
-    return Estimate(sum(means) / len(means), interval, len(means))
+    return Estimate(fmean(means), interval, len(means))
 
 
 def as_filed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     """
     if not values:
         raise ValueError("an interval needs at least one value")
-    n, mean = len(values), sum(values) / len(values)
+    n, mean = len(values), fmean(values)
     if n == 1:
         return mean, mean
     spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
