@@ -89,15 +89,21 @@ def _line(call: Any) -> str:
 def _written(arguments: Any) -> str:
     """Arguments on one line, without the marks of thinking, which no line of a call may hold."""
     if isinstance(arguments, str):
+        _check_depth(arguments)
         with suppress(ValueError):  # no JSON: the environment says so
             arguments = json.loads(arguments)
     if isinstance(arguments, str):
         return " ".join(arguments.split()).replace(THINK_END, ESCAPED_END)
     # Escapes are longer, and what an action may hold is limited: so only where they must be.
     text = json.dumps(arguments, ensure_ascii=False)
-    if depth(text) > DEEPEST:  # Python itself refuses from another depth on in each version
-        raise ValueError("the arguments are nested too deep")
+    _check_depth(text)
     return ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what is nested too deep; each version of Python refuses from another depth on."""
+    if text.lstrip()[:1] in ("{", "[") and depth(text) > DEEPEST:
+        raise ValueError("the arguments are nested too deep")
 
 
 def _call(text: str, known: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]] | None:

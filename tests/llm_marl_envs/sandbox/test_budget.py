@@ -53,18 +53,22 @@ def test_costs_are_added_side_by_side_in_any_order() -> None:
 
 
 def test_runs_take_from_one_budget_until_it_is_spent(sandbox: Sandbox) -> None:
-    """Each run alone is far below the limits of the pool, which are one and two seconds."""
+    """Each run alone is far below the limits of the pool, which are one and two seconds.
+
+    Runs wait for a worker in no order, so they are counted.
+    """
     budget = sandbox.budget()
     jobs = [
         {"source": SLEEPY + f"# {n}", "entry_point": "solve", "tests": "assert solve(1) == 2"}
-        for n in range(16)
+        for n in range(24)
     ]
     verdicts = sandbox.map(jobs, budget)
     over = budget.over()
     assert over is not None
     assert over.status == "wall_limit"
-    assert [v.status for v in verdicts[:4]] == ["pass"] * 4
-    assert [(v.status, v.total, v.author) for v in verdicts[-2:]] == [("wall_limit", 0, None)] * 2
+    assert 4 <= [v.status for v in verdicts].count("pass") <= 16
+    nothing_left = [(v.status, v.total, v.author) for v in verdicts].count(("wall_limit", 0, None))
+    assert nothing_left >= 24 - 16 - 2  # two may be cut in their course
     assert alone(sandbox, QUICK + "# after").ok
 
 
