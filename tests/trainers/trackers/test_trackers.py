@@ -252,7 +252,7 @@ def test_a_new_run_in_a_folder_is_a_new_run_for_trackers(tmp_path: Path):
 
 @pytest.mark.full
 def test_a_population_of_which_some_rest(tmp_path: Path):
-    """Policies that rest have their numbers, too, and say that they were idle."""
+    """Policies that rest have their numbers, too; two tasks of two seats are four places."""
     pytest.importorskip("tensorboard")
     trainer = make_trainer(
         tmp_path / "run",
@@ -268,9 +268,9 @@ def test_a_population_of_which_some_rest(tmp_path: Path):
     ours = own_log(tmp_path / "run")
     assert {name for name, _ in numbers} == {name for name, _ in ours}
     assert numbers == pytest.approx(ours, rel=1e-5, abs=1e-7)
-    idle = [value for (name, _), value in numbers.items() if name.endswith("/idle")]
-    assert {*idle} == {0.0, 1.0}
-    assert len(idle) == 4 * 6
+    for update in (1, 2, 3, 4):
+        places = [numbers[f"train/population/{name}", update] for name in trainer.team.policies]
+        assert (len(places), sum(places), min(places)) == (6, 4, 0)
     assert sorted(tables) == [1, 2, 3, 4]
 
 
