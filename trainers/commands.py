@@ -26,7 +26,7 @@ from llm_marl_envs.commands.options import (
     quiet_libraries,
     sampling_of,
 )
-from llm_marl_envs.core.checks import refuse_unknown
+from llm_marl_envs.core.checks import suggestion
 from llm_marl_envs.core.plugins import plugin_options
 from llm_marl_envs.files.json_files import check_writable
 from llm_marl_envs.files.pictures import require_matplotlib
@@ -108,12 +108,13 @@ def _add_train(parser: ArgumentParser) -> None:
 
 
 def _train(options: Namespace) -> None:
-    check_first(options.config, options.override)
-    if options.config in presets():
-        print(f"{options.config} as it comes: {expected(presets()[options.config])}", flush=True)
     with _needs_torch():
-        from trainers.train import run_train
+        file = check_first(options.config, options.override, trains=True)
+        from trainers.train import read_run, run_train
     limit_threads(options)
+    read_run(options.config, options.override)  # refuses settings, too
+    if file in presets().values():
+        print(f"{file.stem} as it comes: {expected(file)}", flush=True)
     command = shlex.join(["llm-marl", "train", *plugin_options()])
     run_train(options.config, options.override, command)
 
@@ -126,8 +127,8 @@ def _add_estimate(parser: ArgumentParser) -> None:
 
 
 def _estimate(options: Namespace) -> None:
-    check_first(options.config, options.override)
     with _needs_torch():
+        check_first(options.config, options.override)
         from trainers.studies.estimate import lines_of, run_estimate
     limit_threads(options)
     found = run_estimate(options.config, options.override, options.updates)
@@ -157,8 +158,8 @@ def _add_demo(parser: ArgumentParser) -> None:
 
 
 def _demo(options: Namespace) -> None:
-    check_first(options.preset, options.override)
     with _needs_torch():
+        check_first(options.preset, options.override)
         from trainers.studies.demo import run_demo
     limit_threads(options)
     run_demo(
@@ -214,8 +215,8 @@ def _add_train_baselines(parser: ArgumentParser) -> None:
 
 
 def _train_baselines(options: Namespace) -> None:
-    check_first(options.config, options.override)
     with _needs_torch():
+        check_first(options.config, options.override)
         from trainers.studies.trained_baselines import run_trained_baselines
         from trainers.studies.trained_baselines_report import baselines_table, save_picture
     found = run_trained_baselines(
@@ -308,8 +309,8 @@ def _add_serve_team(parser: ArgumentParser) -> None:
 
 
 def _serve_team(options: Namespace) -> None:
-    check_first(options.config, options.override)
     with _needs_torch():
+        check_first(options.config, options.override)
         from trainers import serve_team
     if options.check:
         for line in serve_team.check(options.config, options.override):
@@ -331,7 +332,9 @@ def _add_presets(parser: ArgumentParser) -> None:
 def _presets(options: Namespace) -> None:
     known = presets()
     if options.name is not None:
-        refuse_unknown("presets", {options.name: None}, known)
+        if options.name not in known:
+            hint = suggestion(options.name, known)
+            raise ValueError(f"no preset {options.name!r}{hint}; `llm-marl presets` lists them")
         print(known[options.name].read_text(encoding="utf-8"), end="")
         return
     for name, file in known.items():

@@ -28,7 +28,7 @@ import yaml
 
 from llm_marl_envs import make
 from llm_marl_envs.core.checks import refuse_unknown, suggestion
-from llm_marl_envs.core.plugins import import_plugins
+from llm_marl_envs.core.plugins import REFERENCE, entries, import_plugins
 from llm_marl_envs.files.atomic import check_folder
 from llm_marl_envs.policies.named import check_name
 
@@ -98,10 +98,13 @@ def read(config: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[
         raise ValueError(f"{path}: expected a map with keys among {KEYS}")
     for override in overrides:
         _apply(run, override)
-    refuse_unknown(path, run, KEYS)
+    refuse_unknown(path, run, KEYS, listed=f"settings stand under `trainer:`; {LISTED}")
     for section in SECTIONS:
         if not isinstance(run.get(section), (dict, type(None))):
             raise ValueError(f"{path}, {section}: expected a map, got {run[section]!r:.80}")
+        for key in run.get(section) or ():
+            if not isinstance(key, str):
+                raise ValueError(f"{path}, {section}: expected texts as keys, got {key!r:.80}")
     _check_names(path, run)
     if run.get("prompts") and "prompts" in (run.get("env_kwargs") or {}):
         raise ValueError(f"{path}: prompts stand twice, also in env_kwargs; give them once")
@@ -111,25 +114,55 @@ def read(config: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[
     return path, run
 
 
-def check_first(config: str | Path, overrides: Sequence[str] = ()) -> None:
+def check_first(config: str | Path, overrides: Sequence[str] = (), *, trains: bool = False) -> Path:
     """Refuse at once what is wrong in a run file, as far as it can be seen without torch.
 
-    Torch, Transformers and TRL take many seconds to import.
+    Torch, Transformers and TRL take many seconds to import. Settings of the trainer are looked at
+    later: their names are those of TRL. So are seats where a recipe may change the environment.
+
+    Args:
+        config: as `read` takes it.
+        overrides: as `read` takes them.
+        trains: look at what a training alone needs, its folder and evaluations, too.
+
+    Returns:
+        The file.
 
     Raises:
-        ValueError: as `read`; or its environment, a name of a seat or of a partner is wrong.
+        ValueError: as `read`; or its algorithm, its environment, a seat or a partner is wrong.
         OSError: its folder cannot be written.
     """
     path, run = read(config, overrides)
     trainer = run.get("trainer") or {}
     mistaken = {name: one for name, one in trainer.items() if name in COMMON_NAMES}
     refuse_unknown(f"{path}, trainer", mistaken, COMMON_NAMES.values(), COMMON_NAMES, LISTED)
-    env_kwargs = run.get("env_kwargs") or {}
-    check_seats(run, make(run["env"], **env_kwargs).possible_agents)
-    if run.get("eval_env_kwargs"):
-        make(run["env"], **{**env_kwargs, **run["eval_env_kwargs"]})
-    if isinstance(trainer.get("output_dir"), str):
-        check_folder(Path(trainer["output_dir"]))
+    if trains and isinstance(trainer.get("output_dir"), str):
+        check_folder(Path(trainer["output_dir"]).expanduser())
+    if not _by_recipe(trainer.get("algorithm", NAMED["algorithm"])):
+        env_kwargs = run.get("env_kwargs") or {}
+        check_seats(run, make(run["env"], **env_kwargs).possible_agents)
+        if trains and run.get("eval_env_kwargs"):
+            try:
+                make(run["env"], **{**env_kwargs, **run["eval_env_kwargs"]})
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"eval_env_kwargs: {error}") from error
+    return path
+
+
+def _by_recipe(algorithm: Any) -> bool:
+    """Whether a recipe may set the run's environment; refuses a name that nobody has.
+
+    Raises:
+        ValueError: neither an algorithm, nor a recipe, nor a place in a module.
+    """
+    name = algorithm.get("name") if isinstance(algorithm, Mapping) else algorithm
+    if not isinstance(name, str) or name in entries("trainers.algorithms"):
+        return False
+    recipes = entries("trainers.recipes")
+    if name not in recipes and not REFERENCE.fullmatch(name):
+        known = [*entries("trainers.algorithms"), *recipes]
+        raise ValueError(f"algorithm={name!r}: no such algorithm{suggestion(name, known)}")
+    return name in recipes
 
 
 def check_seats(run: Mapping[str, Any], seats: Sequence[str]) -> None:
@@ -177,6 +210,9 @@ def read_yaml(path: Path) -> Any:
     """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
+        raise ValueError(f"{path}{line}: malformed YAML: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: malformed YAML: {error}") from error
 

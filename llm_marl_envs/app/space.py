@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from zipfile import is_zipfile
 
 from llm_marl_envs import __version__
 from llm_marl_envs.files.atomic import make_folder, replacing
@@ -52,7 +53,7 @@ def write_space(folder: str | Path, wheel: str | Path | None = None) -> str:
         ValueError: no such wheel.
     """
     chosen = Path(wheel) if wheel is not None else _newest()
-    if not (chosen.is_file() and chosen.name.startswith("llm_marl_envs-")):
+    if not (chosen.name.startswith("llm_marl_envs-") and is_zipfile(chosen)):
         raise ValueError(f"{chosen}: expected the wheel of llm-marl-envs; `make wheel` builds it")
     place = Path(folder)
     make_folder(place / "runs")
@@ -60,7 +61,7 @@ def write_space(folder: str | Path, wheel: str | Path | None = None) -> str:
         "README.md": CARD.format(version=__version__),
         "Dockerfile": DOCKERFILE.format(wheel=chosen.name),
     }
-    replaced = [name for name in texts if (place / name).exists()]
+    replaced = [name for name in (*texts, chosen.name) if (place / name).exists()]
     for name, text in texts.items():
         with replacing(place / name) as partial:
             partial.write_text(text, encoding="utf-8")

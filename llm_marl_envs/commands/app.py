@@ -54,10 +54,11 @@ def _run(options: Namespace) -> None:
     from llm_marl_envs.app.serve import launch
     from llm_marl_envs.app.site import Site
 
+    site = Site(options.folders, options.player, options.frame)
     for folder in options.folders:
-        if not Path(folder).is_dir():
+        if not Path(folder).exists():
             print(f"{folder}: not there yet; what is written into it will be shown")
-    launch(Site(options.folders, options.player, options.frame), options.host, options.port)
+    launch(site, options.host, options.port)
 
 
 APP = Command(

@@ -47,7 +47,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _refused(folder: Path, error: OSError) -> OSError:
-    said = f"{folder}: cannot be written ({error.strerror}); give a folder that can"
+    said = f"{folder}: cannot be written ({error.strerror}); give one that can be written"
     return type(error)(said)  # of a number and a text Python would show the number first
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from llm_marl_envs.core.records import Episode, measured
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.estimates import Estimate, exact_mean, over_tasks
 from llm_marl_envs.measure.progress import Progress, expect
 from llm_marl_envs.measure.runner import Plan, starts_of
 from llm_marl_envs.play.registry import env_factory
@@ -49,7 +49,7 @@ class Schedule:
         if len(values) != len(self.starts):
             raise ValueError(f"{len(values)} values for {len(self.starts)} episodes")
         tasks = [values[i : i + self.samples] for i in range(0, len(values), self.samples)]
-        return [sum(task) / len(task) for task in tasks]
+        return [exact_mean(task) for task in tasks]
 
 
 def returns_of(episodes: Sequence[Episode]) -> list[float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from types import ModuleType
@@ -21,6 +22,7 @@ KEPT = 256
 """Sets of documents whose index is kept."""
 MOST_WORDS = 256
 """Words of a query that count, the first ones."""
+_LOADING = threading.Lock()
 
 
 def words_of(text: str) -> list[str]:
@@ -71,16 +73,18 @@ def _bm25s() -> ModuleType:
     """The library, imported late: it takes a third of a second, and few environments search.
 
     Where JAX is installed, bm25s starts it at import, and JAX takes three quarters of a GPU's
-    memory from the model. Nothing here needs JAX, so it is hidden meanwhile.
+    memory from the model. Nothing here needs JAX, so it is hidden for that time, unless somebody
+    has loaded it: then nothing is saved by it.
     """
-    loaded = sys.modules.get("jax")
-    sys.modules["jax"] = None  # type: ignore[assignment]  # an import of it fails now
-    try:
-        import bm25s
-    finally:
-        del sys.modules["jax"]
-        if loaded is not None:
-            sys.modules["jax"] = loaded
+    with _LOADING:
+        hidden = "bm25s" not in sys.modules and "jax" not in sys.modules
+        if hidden:
+            sys.modules["jax"] = None  # type: ignore[assignment]  # an import of it fails now
+        try:
+            import bm25s
+        finally:
+            if hidden:
+                sys.modules.pop("jax", None)
     return bm25s
 
 

@@ -43,13 +43,49 @@ def test_mistakes_are_said_before_torch_is_imported():
         ("model={main: tiny}", "model: unknown key 'main'"),
         ("output_dir={file}", "a file"),
         ("plugins=[1]", "expected a list of modules"),
+        ("env_kwargs={1: 2}", "env_kwargs: expected texts as keys, got 1"),
+        ("eval_env_kwargs={split: vall}", "eval_env_kwargs: "),
+        ("algorithm=magrp", "no such algorithm; did you mean 'magrpo'"),
     ],
 )
 def test_what_is_refused_first(tmp_path: Path, override: str, words: str):
     (tmp_path / "file").write_text("")
     override = override.replace("{file}", str(tmp_path / "file"))
     with pytest.raises(ValueError, match=re.escape(words)):
-        check_first("coop_coding_tiny", [override])
+        check_first("coop_coding_tiny", [override], trains=True)
+
+
+def test_a_recipe_changes_the_seats(tmp_path: Path):
+    """`cory` seats a pioneer and an observer, which only the recipe knows."""
+    run = "model: {pioneer_0: tiny, observer_0: tiny}\nenv: matrix_game-v1\n"
+    run += "partners: {observer_0: silent}\ntrainer: {algorithm: ALGORITHM, weights: separate}\n"
+    for name in ("cory", "{name: cory}"):
+        (tmp_path / "run.yaml").write_text(run.replace("ALGORITHM", name))
+        assert check_first(tmp_path / "run.yaml", trains=True) == tmp_path / "run.yaml"
+    (tmp_path / "run.yaml").write_text(run.replace("ALGORITHM", "magrpo"))
+    with pytest.raises(ValueError, match="observer_0"):
+        check_first(tmp_path / "run.yaml")
+
+
+def test_what_a_training_alone_needs_is_not_asked_of_others(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    changes = [f"output_dir={tmp_path / 'file'}", "eval_env_kwargs.split=vall"]
+    check_first("coop_coding_tiny", changes)
+    with pytest.raises(ValueError, match="a file"):
+        check_first("coop_coding_tiny", changes, trains=True)
+
+
+def test_a_folder_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="a file"):
+        check_first("coop_coding_tiny", ["output_dir=~/file"], trains=True)
+
+
+def test_malformed_yaml_names_its_line(tmp_path: Path):
+    (tmp_path / "run.yaml").write_text("model: tiny\n env: coop_coding-v0\n")
+    with pytest.raises(ValueError, match=r"run\.yaml, line 2: malformed YAML"):
+        check_first(tmp_path / "run.yaml")
 
 
 @pytest.mark.parametrize("name", presets())

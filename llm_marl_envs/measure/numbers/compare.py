@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.measure.numbers.estimates import (
     RESAMPLES,
     bootstrap_interval,
+    exact_mean,
     interquartile_mean,
     quantile_interval,
     wilson_interval,
@@ -298,7 +298,7 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
             raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
         if task["task_id"] in means:
             raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
-        means[task["task_id"]] = fmean(values)
+        means[task["task_id"]] = exact_mean(values)
     return means
 
 

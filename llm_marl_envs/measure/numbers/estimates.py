@@ -2,8 +2,7 @@
 
 Pure functions, one implementation for every user of them: the runner, comparisons, reports, and the
 `evaluate.Metric` classes of `hf_metrics.py`. Owns which interval goes with which kind of number.
-Tests of a difference are in `compare.py`, how an estimate is written in `format.py`. Sums are exact
-(`fmean`): `sum` rounds otherwise from Python 3.12 on, and tables should be the same everywhere.
+Tests of a difference are in `compare.py`, how an estimate is written in `format.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def over_tasks(per_task: Sequence[float]) -> Estimate:
     """
     values = [float(value) for value in per_task]
     interval = bootstrap_interval(values)
-    return Estimate(fmean(values), interval, len(values))
+    return Estimate(exact_mean(values), interval, len(values))
 
 
 def over_runs(values: Sequence[float]) -> Estimate:
@@ -56,7 +55,7 @@ def over_runs(values: Sequence[float]) -> Estimate:
         ValueError: no numbers.
     """
     interval = t_interval(values)
-    return Estimate(fmean(values), interval if len(values) > 1 else None, len(values))
+    return Estimate(exact_mean(values), interval if len(values) > 1 else None, len(values))
 
 
 def share(
@@ -67,7 +66,7 @@ def share(
     """The share of solved tasks, mean over tasks, as `success_interval` has it."""
     means = task_means(tasks, solved)
     interval = success_interval(tasks, solved, clusters)
-    return Estimate(fmean(means), interval, len(means))
+    return Estimate(exact_mean(means), interval, len(means))
 
 
 def as_filed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -76,6 +75,17 @@ def as_filed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # -- the arithmetic -------------------------------------------------------------------------------
+def exact_mean(values: Sequence[float]) -> float:
+    """The mean of at least one number, its sum rounded once.
+
+    `sum` rounds otherwise from Python 3.12 on, and tables should be the same everywhere.
+    """
+    try:
+        return fmean(values)
+    except (OverflowError, ValueError):  # too large a sum, or infinities of both signs
+        return sum(values) / len(values)
+
+
 def bootstrap_interval(per_task: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
     """95 % percentile bootstrap interval of a mean, resampling tasks.
 
@@ -111,10 +121,10 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     """
     if not values:
         raise ValueError("an interval needs at least one value")
-    n, mean = len(values), fmean(values)
+    n, mean = len(values), exact_mean(values)
     if n == 1:
         return mean, mean
-    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
+    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
     t = _t(n - 1)
     return mean - t * spread, mean + t * spread
 

@@ -8,6 +8,7 @@ episodes is `measure/runner.py`, the arithmetic `estimates.py`. Episodes that fa
 from __future__ import annotations
 
 import glob
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -270,7 +271,7 @@ def _society(
 def _per_episode(counted: Sequence[float | None]) -> float | None:
     """The mean over all episodes, in which what nobody counted is 0; None if all are such."""
     values = _known(counted)
-    return sum(values) / len(counted) if values else None
+    return math.fsum(values) / len(counted) if values else None
 
 
 def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | None]]) -> Faults:

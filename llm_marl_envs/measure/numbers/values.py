@@ -10,12 +10,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 from llm_marl_envs.core.records import Episode, Turn
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimates import Estimate, by_task
+from llm_marl_envs.measure.numbers.estimates import Estimate, by_task, exact_mean
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 
 TaskKey = tuple[str, int]
@@ -148,7 +147,7 @@ def over_actions(name: str, turns: Iterable[Turn]) -> float | None:
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of what is known; None where nothing is."""
     numbers = [value for value in values if value is not None]
-    return fmean(numbers) if numbers else None
+    return exact_mean(numbers) if numbers else None
 
 
 def per_task(episodes: Sequence[Episode], values: Sequence[float | None]) -> dict[TaskKey, float]:

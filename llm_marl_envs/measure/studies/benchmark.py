@@ -23,7 +23,7 @@ from llm_marl_envs import __version__
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.files.json_files import finite, read_json
-from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.estimates import Estimate, exact_mean, over_tasks
 from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
 from llm_marl_envs.measure.runner import Plan, fingerprint_of_tasks, starts_of
 from llm_marl_envs.play.registry import make
@@ -194,7 +194,7 @@ def summed_up(chosen: Benchmark, entries: Mapping[str, Any], *, solo: bool) -> d
         "sha256": chosen.sha256,
         "library": __version__,
         "solo": solo,
-        "score": sum(scores) / len(scores) if len(scores) == len(chosen.entries) else None,
+        "score": exact_mean(scores) if len(scores) == len(chosen.entries) else None,
         "entries": dict(entries),
     }
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from llm_marl_envs.core.records import Branch, Episode, Request, Response
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.estimates import Estimate, exact_mean, over_tasks
 from llm_marl_envs.measure.paired import Stage, returns_lost
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
 
@@ -114,7 +114,7 @@ def _contribution(
     return Contribution(
         agent=agent,
         turn=turn,
-        lost=over_tasks([sum(some) / len(some) for some in by_task.values()]),
+        lost=over_tasks([exact_mean(some) for some in by_task.values()]),
         mattered=sum(loss != 0 for loss in lost) / len(lost),
         changed=sum(changed) / len(changed),
         failed=sum(episode.failed or other.failed for episode, other in pairs),

@@ -46,6 +46,8 @@ def free_names(source: str, filename: str = "<unknown>") -> set[str]:
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as `parse`.
     """
+    tree = parse(source, filename)
+    named = {one.target.id for one in ast.walk(tree) if isinstance(one, ast.NamedExpr)}
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = symtable.symtable(source, filename, "exec")
@@ -59,7 +61,7 @@ def free_names(source: str, filename: str = "<unknown>") -> set[str]:
             if symbol.is_referenced() and symbol.is_global():
                 referenced.add(symbol.get_name())
             binds = symbol.is_assigned() or symbol.is_imported()
-            if scope is module:
+            if scope is module and symbol.get_name() in named:
                 binds |= symbol.is_declared_global()  # as Python 3.12 says `[k := m for m in ms]`
             if binds and (scope is module or symbol.is_declared_global()):
                 bound.add(symbol.get_name())

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,7 +264,8 @@ def test_names_of_an_address() -> None:
 
 def test_what_a_space_needs(tmp_path: Path) -> None:
     wheel = tmp_path / "llm_marl_envs-0.1.0-py3-none-any.whl"
-    wheel.write_bytes(b"wheel")
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("llm_marl_envs/__init__.py", "")
     assert "Replaced" not in write_space(tmp_path / "space", wheel)
     written = {p.name for p in (tmp_path / "space").iterdir()}
     assert written == {"README.md", "Dockerfile", wheel.name, "runs"}
@@ -276,7 +278,9 @@ def test_what_a_space_needs(tmp_path: Path) -> None:
     APP.add(parser)
     parsed = parser.parse_args(words[2:])  # the command takes what the file says
     assert (parsed.port, parsed.frame) == (7860, ["https://huggingface.co"])
-    assert write_space(tmp_path / "space", wheel).endswith("Replaced: README.md, Dockerfile.")
+    assert write_space(tmp_path / "space", wheel).endswith(
+        f"Replaced: README.md, Dockerfile, {wheel.name}."
+    )
     for missing in (tmp_path / "other.whl", tmp_path / "none"):
         with pytest.raises(ValueError, match="wheel"):
             write_space(tmp_path / "space", missing)

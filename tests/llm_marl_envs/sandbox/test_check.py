@@ -8,6 +8,7 @@ import pytest
 from support.jobs import alone
 
 from llm_marl_envs.sandbox import Sandbox
+from llm_marl_envs.sandbox.jail.source import free_names
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
@@ -263,3 +264,8 @@ def test_large_outputs(sandbox: Sandbox) -> None:
     tests = "xs, text, table = solve(50_000)\n"
     tests += "assert xs == list(range(50_000)) and len(text) == 50_000 and table[4_999] == '4999'\n"
     assert alone(sandbox, source, tests).ok
+
+
+def test_a_name_that_is_only_declared_is_free() -> None:
+    assert free_names("global math\nassert math.sqrt(4) == f(4)") == {"math", "f"}
+    assert free_names("seen = [k := f(m) for m in (1,)]\nassert k == seen") == {"f"}

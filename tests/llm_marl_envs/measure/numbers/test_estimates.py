@@ -239,3 +239,11 @@ def test_what_is_no_number_is_refused():
     for value in (math.nan, math.inf):
         with pytest.raises(ValueError, match="task 'b': the value"):
             estimates.task_means(["a", "b"], [1.0, value])
+
+
+def test_means_are_those_of_exact_sums_and_never_raise():
+    assert (
+        estimates.exact_mean([0.1] * 10) == 0.1
+    )  # `sum` gives 0.09999999999999999 before Python 3.12
+    assert estimates.exact_mean([1e308, 1e308]) == math.inf
+    assert math.isnan(estimates.exact_mean([math.inf, -math.inf]))
