@@ -197,7 +197,8 @@ def _newest(folder: Path, notes: list[str]) -> Transcript | None:
     path = _last(folder, UPDATES)
     if path is None:
         return None
-    words = "update " + path.stem.removeprefix("update-").lstrip("0")
+    before = path.stem.removeprefix("update-")  # files count from 0, the log from 1
+    words = f"update {int(before) + 1}" if before.isdecimal() else path.stem
     newest = read_transcript(folder, path, words, notes)
     return newest if newest.episodes else None
 

@@ -91,15 +91,15 @@ def test_several_runs_lie_over_one_another(tmp_path: Path) -> None:
 
 def test_episodes_say_their_update_and_what_colours_mean(tmp_path: Path) -> None:
     run, plain = a_run(tmp_path, 40), episode("t/1", 1, "ab")
-    for update, made in ((9, episode_to_dict(plain)), (40, with_tokens(plain, 0.5, ("a", "b")))):
+    for update, made in ((9, episode_to_dict(plain)), (39, with_tokens(plain, 0.5, ("a", "b")))):
         lines(run / "transcripts" / f"update-{update:06d}.jsonl", [made])
     shown = watched({"a": run})
     assert shown.episodes is not None
     assert (shown.recorded, shown.episodes.coloured) == ("update 40", True)
-    (run / "transcripts" / "update-000040.jsonl").unlink()
+    (run / "transcripts" / "update-000039.jsonl").unlink()
     shown = watched({"a": run})
     assert shown.episodes is not None
-    assert (shown.recorded, shown.episodes.coloured) == ("update 9", False)
+    assert (shown.recorded, shown.episodes.coloured) == ("update 10", False)
 
 
 def test_a_half_written_line_is_left_out(tmp_path: Path) -> None:
