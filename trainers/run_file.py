@@ -19,6 +19,7 @@ A run file has these keys:
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -150,19 +151,20 @@ def check_first(config: str | Path, overrides: Sequence[str] = (), *, trains: bo
 
 
 def _by_recipe(algorithm: Any) -> bool:
-    """Whether a recipe may set the run's environment; refuses a name that nobody has.
+    """Whether a recipe may set the run's environment; refuses a name that nobody can have.
 
     Raises:
         ValueError: neither an algorithm, nor a recipe, nor a place in a module.
     """
     name = algorithm.get("name") if isinstance(algorithm, Mapping) else algorithm
-    if not isinstance(name, str) or name in entries("trainers.algorithms"):
+    algorithms, recipes = entries("trainers.algorithms"), entries("trainers.recipes")
+    if not isinstance(name, str) or name in algorithms or REFERENCE.fullmatch(name):
         return False
-    recipes = entries("trainers.recipes")
-    if name not in recipes and not REFERENCE.fullmatch(name):
-        known = [*entries("trainers.algorithms"), *recipes]
-        raise ValueError(f"algorithm={name!r}: no such algorithm{suggestion(name, known)}")
-    return name in recipes
+    # A module under `plugins` that registers names has imported these, and torch.
+    if name not in recipes and "trainers.algorithms" not in sys.modules:
+        hint = suggestion(name, [*algorithms, *recipes])
+        raise ValueError(f"algorithm={name!r}: no such algorithm{hint}")
+    return True
 
 
 def check_seats(run: Mapping[str, Any], seats: Sequence[str]) -> None:

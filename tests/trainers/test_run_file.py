@@ -12,6 +12,8 @@ import pytest
 
 from llm_marl_envs.cli import main
 from trainers import run_file
+from trainers.algorithms import ALGORITHMS
+from trainers.algorithms.magrpo import MAGRPO
 from trainers.config import MAGRPOConfig
 from trainers.run_file import EXPECTED, check_first, expected, presets
 
@@ -24,11 +26,18 @@ sys.exit(status)
 """
 
 
-def test_mistakes_are_said_before_torch_is_imported():
-    words = ["train", "--config", "coop_coding_tiny", "--override", "partners.x=expert"]
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("partners.x=expert", "partners: unknown key 'x'; known: ['helper_0', 'main_0']"),
+        ("algorithm=magrp", "no such algorithm; did you mean 'magrpo'"),
+    ],
+)
+def test_mistakes_are_said_before_torch_is_imported(override: str, said: str):
+    words = ["train", "--config", "coop_coding_tiny", "--override", override]
     done = subprocess.run([sys.executable, "-c", CALL, *words], capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
-    assert "partners: unknown key 'x'; known: ['helper_0', 'main_0']" in done.stderr
+    assert said in done.stderr
     assert not done.stdout
 
 
@@ -45,7 +54,6 @@ def test_mistakes_are_said_before_torch_is_imported():
         ("plugins=[1]", "expected a list of modules"),
         ("env_kwargs={1: 2}", "env_kwargs: expected texts as keys, got 1"),
         ("eval_env_kwargs={split: vall}", "eval_env_kwargs: "),
-        ("algorithm=magrp", "no such algorithm; did you mean 'magrpo'"),
     ],
 )
 def test_what_is_refused_first(tmp_path: Path, override: str, words: str):
@@ -65,6 +73,16 @@ def test_a_recipe_changes_the_seats(tmp_path: Path):
     (tmp_path / "run.yaml").write_text(run.replace("ALGORITHM", "magrpo"))
     with pytest.raises(ValueError, match="observer_0"):
         check_first(tmp_path / "run.yaml")
+
+
+def test_an_algorithm_that_a_plugin_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = "from trainers.algorithms import register_algorithm\n"
+    text += "from trainers.algorithms.magrpo import MAGRPO\n"
+    (tmp_path / "own_kind.py").write_text(text + "register_algorithm('own_kind', MAGRPO)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ALGORITHMS, "added", {})
+    check_first("coop_coding_tiny", ["plugins=[own_kind]", "algorithm=own_kind"])
+    assert ALGORITHMS.get("own_kind") is MAGRPO
 
 
 def test_what_a_training_alone_needs_is_not_asked_of_others(tmp_path: Path):
