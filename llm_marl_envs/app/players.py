@@ -27,8 +27,8 @@ from llm_marl_envs.policies.named import TEAM_FILE, Context, check_name, named_p
 
 YOU = "you"
 SCRIPTED = {
-    "expert": "expert, in a convention drawn by the seed",
-    "agreed": "expert, in the task's first convention",
+    "expert": "expert, convention by lot",
+    "agreed": "expert, first convention",
     "random": "random text",
     "silent": "says nothing",
 }

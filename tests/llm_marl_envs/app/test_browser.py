@@ -178,7 +178,7 @@ def test_teams_are_compared(page: Page) -> None:
     page.goto("/compare/debate-v0")
     sound(page)
     page.get_by_role("button", name="Play both").click()
-    page.get_by_text("expert, in a convention drawn by the seed").first.wait_for()
+    page.get_by_text("expert, convention by lot").first.wait_for()
     page.locator(".card").wait_for()
     sound(page)
     page.goto("/compare/debate-v0")
