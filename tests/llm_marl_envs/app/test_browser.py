@@ -182,7 +182,7 @@ def test_teams_are_compared(page: Page) -> None:
     page.locator(".card").wait_for()
     sound(page)
     page.goto("/compare/debate-v0")
-    page.get_by_label("expert, in the task's first convention").last.check()
+    page.get_by_label("expert, first convention").last.check()
     page.get_by_label("says nothing").last.check()
     page.get_by_label("Tasks of each pairing").fill("2")
     page.get_by_role("button", name="Play all pairings").click()
