@@ -146,7 +146,7 @@ def check_first(config: str | Path, overrides: Sequence[str] = (), *, trains: bo
             try:
                 make(run["env"], **{**env_kwargs, **run["eval_env_kwargs"]})
             except (TypeError, ValueError) as error:
-                raise type(error)(f"eval_env_kwargs: {error}") from error
+                raise ValueError(f"eval_env_kwargs: {error}") from error
     return path
 
 

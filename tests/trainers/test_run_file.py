@@ -85,6 +85,20 @@ def test_an_algorithm_that_a_plugin_registers(tmp_path: Path, monkeypatch: pytes
     assert ALGORITHMS.get("own_kind") is MAGRPO
 
 
+def test_an_error_of_any_kind_names_the_arguments_of_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Errors of JSON are values, too, and cannot be made of a text alone."""
+    text = "import json\nfrom llm_marl_envs import make\ndef Env(text='{}', **more):\n"
+    text += "    json.loads(text)\n    return make('matrix_game-v1')\n"
+    (tmp_path / "own_env.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    changes = ["env=own_env:Env", "env_kwargs={}", "eval_env_kwargs={text: '{'}"]
+    check_first("coop_coding_tiny", changes)
+    with pytest.raises(ValueError, match="eval_env_kwargs: Expecting"):
+        check_first("coop_coding_tiny", changes, trains=True)
+
+
 def test_what_a_training_alone_needs_is_not_asked_of_others(tmp_path: Path):
     (tmp_path / "file").write_text("")
     changes = [f"output_dir={tmp_path / 'file'}", "eval_env_kwargs.split=vall"]
