@@ -25,8 +25,10 @@ $(STAMP): pyproject.toml constraints.txt
 		{ echo "Python 3.11 or newer is needed, $$("$(PYTHON)" --version 2>&1) was found:" \
 		"set PYTHON=/path/to/a/newer/python" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		--constraint constraints.txt --editable '.[all]'
+	@# Bytecode on all cores; pip would use one. Files that are no Python 3 of this version stay without.
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 demo: $(STAMP) ## Train a team of two tiny models and show what changed (writes runs/demo)

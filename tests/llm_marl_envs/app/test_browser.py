@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 from support.app_site import served
 from support.chromium import chromium, inaccessible, overflow
 from support.reports import HOSTILE, episode, lines, with_tokens
@@ -132,8 +132,8 @@ def test_the_keyboard_is_enough(page: Page) -> None:
             break
     assert names[-1] == "Begin"
     page.keyboard.press("Enter")
-    page.get_by_label("Your action, turn 1").wait_for()
-    page.keyboard.type("def solve(xs):\n    return xs")  # the field has the focus already
+    expect(page.get_by_label("Your action, turn 1")).to_be_focused()  # without a Tab
+    page.keyboard.type("def solve(xs):\n    return xs")
     page.keyboard.press("Control+Enter")
     page.get_by_role("link", name="Save the transcript").wait_for()
     assert "def solve(xs):" in page.locator(".chat .own pre").first.inner_text()

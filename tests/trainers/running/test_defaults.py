@@ -88,8 +88,12 @@ def test_texts_of_others_are_counted(
 
 
 @pytest.mark.parametrize("name", ["no/such", "/no/such/folder", "empty"])
-def test_a_model_that_is_none_is_named(name: str, tmp_path: Path) -> None:
+def test_a_model_that_is_none_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where its settings are looked at before it is loaded."""
+    # As without a network, but for the half minute in which the client tries again.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     (tmp_path / "empty").mkdir()
     model = str(tmp_path / name) if name == "empty" else name
     with pytest.raises(ValueError, match=f"model '{model}'"):

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from support.launch import finished, on_two_nodes, under_one_launcher
 from support.models import make_trainer
+from support.once import made_once
 from support.paths import ROOT
 from support.process_cases import CASES, LONG_CASES, MODES, Uneven, run
 
@@ -30,16 +31,15 @@ def results(folder: Path, names: Iterable[str]) -> dict[str, list[dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def together(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Case -> what each of two processes (gloo) made of it, each on a node of its own."""
-    on_two_nodes(PROGRAM, str(folder))
-    return results(folder, CASES)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each of two processes (gloo), each on a node of its own, puts its runs."""
+    return made_once(tmp_path_factory, "nodes", lambda folder: on_two_nodes(PROGRAM, str(folder)))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where both put their runs."""
-    return tmp_path_factory.mktemp("together")
+def together(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Case -> what each of the two processes made of it."""
+    return results(folder, CASES)
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
