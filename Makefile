@@ -10,7 +10,7 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs wheel release-check clean
+.PHONY: help setup demo demo-pretrained test test-full test-all test-long test-bridges test-engines golden check lint format bench docs wheel release-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,16 +37,19 @@ demo: $(STAMP) ## Train a team of two tiny models and show what changed (writes 
 demo-pretrained: $(STAMP) ## The same with SmolLM2, a language model of 135 million parameters (writes runs/demo_pretrained)
 	$(BIN)/llm-marl demo --preset coop_coding_smollm2 --output runs/demo_pretrained --tasks 100 --shown 3
 
-test: $(STAMP) ## Run the tests of what users rely on (about six minutes on two cores)
+test: $(STAMP) ## Run the tests of what users rely on (four to seven minutes on two cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long and not engines and not full"
 
-test-all: $(STAMP) ## Run all tests but the long ones (about eighteen minutes on two cores)
+test-full: $(STAMP) ## Run what `make test` leaves out, but for the long ones
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "full and not long and not engines"
+
+test-all: $(STAMP) ## Run both: all tests but the long ones (eleven to twenty minutes on two cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-long: $(STAMP) ## Run the tests that take longer
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m long
 
-test-bridges: $(STAMP) ## Try every bridge with its library, each in its own environment (an hour)
+test-bridges: $(STAMP) ## Try every bridge with its library, each in its own environment (20 minutes to an hour)
 	$(BIN)/python tests/bridges/run.py
 
 test-engines: $(STAMP) ## Sample with vLLM itself, in an environment of its own (2.5 GB)

@@ -68,7 +68,7 @@ def test_runs(path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
     if path.stem not in PRETRAINED:
         monkeypatch.setenv("LLM_MARL_CACHE", str(cache))
     elif not (cache_folder() / "smollm2").is_dir():
-        pytest.skip("SmolLM2 is not in the cache: llm-marl import-model smollm2 FOLDER")
+        pytest.skip(f"needs llm-marl import-model smollm2 {cache_folder() / 'smollm2'}")
     book = nbformat.read(path, as_version=4)
     NotebookClient(book, timeout=3 * SECONDS, resources={"metadata": {"path": str(ROOT)}}).execute()
     outputs = [out for cell in book.cells for out in cell.get("outputs", [])]

@@ -25,7 +25,7 @@ ENV = "coop_coding-v0"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        not SMOLLM2.is_dir(), reason="not in the cache: llm-marl import-model smollm2 FOLDER"
+        not SMOLLM2.is_dir(), reason=f"needs llm-marl import-model smollm2 {SMOLLM2}"
     ),
 ]
 

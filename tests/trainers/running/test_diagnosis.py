@@ -86,7 +86,7 @@ SICK: dict[str, tuple[Any, dict[str, Any]]] = {
     "paid_alike": (Even, {}),
     "cut": (Never, {}),
     "idle": (Slippery, {"schedules": {"difficulty": {"lowest": 0.99, "highest": 1.0}}}),
-    "form_lost": (Slippery, {}),
+    "form_lost": (Slippery, {"learning_rate": 1e-2}),
 }
 """cause -> a run that has it"""
 
