@@ -43,7 +43,7 @@ test: $(STAMP) ## Run the tests of what users rely on (four to seven minutes on 
 test-full: $(STAMP) ## Run what `make test` leaves out, but for the long ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "full and not long and not engines"
 
-test-all: $(STAMP) ## Run both: all tests but the long ones (eleven to twenty minutes on two cores)
+test-all: $(STAMP) ## Run both: all tests but the long ones (ten to twenty minutes on two cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-long: $(STAMP) ## Run the tests that take longer
