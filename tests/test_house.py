@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 from functools import cache
@@ -235,6 +236,46 @@ def test_the_readmes_test_command_is_what_ci_runs() -> None:
     assert made == ["make lint", "make test", "make test-full"]
     assert "make test\n" in readme
     assert "`make test-all`" in readme
+
+
+STUB = """#!/bin/sh
+echo "make $*"
+test "$1" != "$BROKEN"
+"""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "broken", "ran"),
+    [
+        (1000, "", ["make lint", "make test", "make test-full"]),
+        (-1, "", ["make lint", "make test"]),
+        (1000, "lint", ["make lint"]),
+        (1000, "test", ["make lint", "make test"]),
+        (1000, "test-full", ["make lint", "make test", "make test-full"]),
+    ],
+)
+def test_ci_runs_all_that_its_time_allows(
+    tmp_path: Path, allowed: int, broken: str, ran: list[str]
+) -> None:
+    """With commands that do nothing in place of `make` and the browser."""
+    program = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "end <= 1000" in program
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci" / "run").write_text(program.replace("end <= 1000", f"end <= {allowed}"))
+    for name in ("make", "chromium"):
+        (tmp_path / name).write_text(STUB)
+        (tmp_path / name).chmod(0o700)
+    done = subprocess.run(
+        ["bash", str(tmp_path / "ci" / "run")],
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "BROKEN": broken},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+    assert [line for line in said if line.startswith("make ") and " is " not in line] == ran
+    assert (done.returncode == 0) == (not broken)
+    assert ("left out" in done.stdout) == (allowed < 0)
 
 
 def test_make_help_names_every_target() -> None:

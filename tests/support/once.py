@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from llm_marl_envs.files.locks import locked
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -21,8 +22,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     if "PYTEST_XDIST_WORKER" in os.environ:  # then the base is this process's own
         base = base.parent
     folder, done = base / f"once-{name}", base / f"once-{name}.done"
-    with open(base / f"once-{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(base / f"once-{name}.lock", wait=True):
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
