@@ -508,7 +508,9 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _check_engine(self, batches: list[dict[str, Any]]) -> None:
         """Stop where the engine's log-probs are not the trainer's; correct for it (deviation 5)."""
-        self.processes.stop(self._drifted([(b, b[OLD]) for b in batches], self.engine.remote))
+        self.processes.stop(
+            self._drifted(self._update, [(b, b[OLD]) for b in batches], self.engine.remote)
+        )
         for batch in batches:
             if not self.engine.exact:
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
@@ -521,7 +523,7 @@ class MAGRPOTrainer(GRPOTrainer):
         return self.engine.remote or self.args.compare_sampling
 
     def _drifted(
-        self, scored: Sequence[tuple[Any, torch.Tensor]], copies: bool
+        self, update: int, scored: Sequence[tuple[Any, torch.Tensor]], copies: bool
     ) -> Exception | None:
         """Log how far sampled log-probs are from the trainer's; an error where it is too far."""
         rank = self.args.process_index
@@ -532,7 +534,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self._note(logged(drifts))
         mixed = bool(self.args.bf16 or self.args.tf32)
         wrong = refusal(drifts, limits_of(self.team, copies=copies, mixed=mixed))
-        message = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
+        message = f"update {update}, engine {self.engine.name}: {wrong}; no step was taken"
         return EngineDriftError(message) if wrong else None
 
     @cached_property
@@ -564,15 +566,16 @@ class MAGRPOTrainer(GRPOTrainer):
         passed = self._watch.taken()
         if not passed:
             return
+        update = (self._step - 1) // self._per_rollout  # the step that ends now is counted
         wrong = next(filter(None, (one.wrong() for one in passed)), None)
         error: Exception | None = None
         if wrong:
             error = LostGradientError(
-                f"update {self._update}: {wrong}; no step was taken. This is a fault of the "
+                f"update {update}: {wrong}; no step was taken. This is a fault of the "
                 "library: please report it, with the run file"
             )
         if not (self._compares or self._drops):
-            drift = self._drifted([(one.batch, one.logprobs) for one in passed], copies=True)
+            drift = self._drifted(update, [(one.batch, one.logprobs) for one in passed], True)
             error = error or drift
         self.processes.stop(error)
 

@@ -6,11 +6,11 @@ loss, whatever its form, moves the log-prob of an own token by
     d loss / d log-prob  =  -advantage x scale   + what the KL term adds
 
 The scale is what TRL and `packing.LossScale` divide by. The left side is there in the backward
-pass, so to compare the two costs nothing. A token that was lost on the way from the model to the
-loss has no gradient; one that is counted twice has too much.
+pass, so to compare the two costs nothing. A token that the loss forgets has no gradient; one that
+it counts twice has too much. A token that was lost before, between the model and the loss, has
+another log-prob than was recorded, which `drift.py` sees.
 
-Owns the right side and the comparison. That log-probs are the recorded ones is `drift.py`; when
-either is asked, `trainer.py`.
+Owns the right side and the comparison; when it is made, `trainer.py` says.
 
 Shapes: B rows, T tokens.
 """
