@@ -20,6 +20,8 @@ Deviations from TRL:
 5. Where another engine samples (`engines/`), its log-probs are compared with the trainer's before
    every step, and an engine that is not exact is corrected for by a ratio per token. TRL's default
    is one ratio per row, which here is all turns of an episode (`batch/drift.py`).
+6. Entropy, KL and shares of clipped ratios are logged as means over own tokens. TRL logs the mean
+   over micro-batches of their means, which depends on how tokens lie in them.
 """
 
 from __future__ import annotations

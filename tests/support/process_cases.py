@@ -26,6 +26,7 @@ from support.toys import Lower
 from torch.distributed.tensor import DTensor
 
 from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.wrappers import Memory
 from trainers.batch import prefixes
 from trainers.running import resume as resumption
 from trainers.schedules.schedules import TaskSchedule
@@ -46,6 +47,11 @@ class UnevenGrowing(Growing):
         if any("e" in text for text in actions.values()):
             self.log += "More."
         return super().step(actions)
+
+
+def forgetful() -> Any:
+    """Seats take notes, after which a new row begins: trajectories become one row, two or three."""
+    return Memory(Uneven(turns=3), max_chars=20)
 
 
 class SickAtTheEnd(Lower):
@@ -142,6 +148,8 @@ CASES: dict[str, dict[str, Any]] = {
         for kind in ("saving", "resumed")
         for mode in ("adapters", "separate")
     },
+    "plain branches": {**PLAIN, "algorithm": "at_grpo"},
+    "plain memory": {**PLAIN, "env": forgetful},
     "plain critic": {**PLAIN, "algorithm": {"name": "central_critic", "critic": "model"}},
     "served adapters": {**PLAIN, "engine": "a stub per node"},
     "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},

@@ -203,3 +203,40 @@ def test_whatever_else_is_set(tmp_path: Path, case: Case) -> None:
             **changes,
         )
         assert identity.error(trainer, one["iteration"], MOVES[one["weights"]]) < CLOSE
+
+
+# -- what is logged of it --------------------------------------------------------------------------
+MEANS = ("entropy", "kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("beside", ["memory", "nothing"])
+def test_logged_means_do_not_depend_on_micro_batches(
+    tmp_path: Path, beside: str, level: str
+) -> None:
+    """Two iterations with a KL term; some micro-batches are padding alone."""
+    logs = []
+    for rows, shares in ((1, True), (3, True), (64, True), (3, False)):
+        trainer = trainer_of(
+            tmp_path / f"{rows}-{shares}",
+            partial(environment, beside),
+            rows_per_micro_batch=rows,
+            share_prompts=shares,
+            num_iterations=2,
+            beta=0.1,
+            temperature=1.0,
+            importance_sampling_level=level,
+            logging_steps=2,
+            max_steps=2,
+            optim="sgd",
+            learning_rate=5.0,
+            max_grad_norm=0.0,
+        )
+        trainer.train()
+        logs.append(trainer.state.log_history[0])
+    assert logs[0]["entropy"] == pytest.approx(5.69, abs=0.02)  # ln 300 = 5.70: it is untrained
+    assert logs[0]["kl"] > 1e-4
+    for other in logs[1:]:
+        for name in MEANS:
+            assert other[name] == pytest.approx(logs[0][name], rel=1e-3, abs=1e-6), name

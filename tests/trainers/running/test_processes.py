@@ -72,6 +72,8 @@ def test_two_processes_take_the_steps_of_one(together: Any, name: str, tmp_path:
         for metric in ("reward", "reward_std", "turns", "num_tokens", "episodes/failed"):
             if metric in one:
                 assert one[metric] == pytest.approx(two[metric], rel=1e-6), metric
+        if "entropy" in one:
+            assert one["entropy"] == pytest.approx(two["entropy"], rel=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
