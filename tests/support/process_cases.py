@@ -219,7 +219,7 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
         stub = StubEngine(own_base(folder))  # that this process alone knows
         exact = "inexact" not in name
         changes["engine"] = {"name": "vllm", "urls": [stub.url], "exact": exact, "per_node": True}
-    if "algorithm" in changes:
+    if isinstance(changes.get("algorithm"), dict):
         changes["algorithm"] = {**changes["algorithm"], "body": own_base(folder)}
     try:
         trainer = make_trainer(directory, env, sizes=DEEP, **changes)
