@@ -14,6 +14,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 
 from llm_marl_envs.core.forms import as_played
+from llm_marl_envs.core.outcome import paid
 
 
 class GymSeat(gymnasium.Env[Any, Any]):
@@ -64,7 +65,7 @@ class GymSeat(gymnasium.Env[Any, Any]):
             raise RuntimeError("GymSeat: no episode is running; call reset()")
         observations, rewards, ended, cut, infos = self.env.step({self.seat: action})
         seat = self.seat
-        return observations[seat], float(rewards[seat]), ended[seat], cut[seat], infos[seat]
+        return observations[seat], paid(rewards[seat], seat), ended[seat], cut[seat], infos[seat]
 
     def action_masks(self) -> np.ndarray:
         """Which actions are possible now, bool (k,), as sb3-contrib asks for them.

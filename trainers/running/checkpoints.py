@@ -9,6 +9,7 @@ back. Whether a run may go on from a checkpoint is decided before, in `resume.py
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from transformers.trainer_utils import rotate_checkpoints
 from trainers.config import MAGRPOConfig
 from trainers.running.costs import Costs
 from trainers.running.folder import STAGING, checkpoint_after
+from trainers.weights.sharding import part
 
 STATE_FILE = "magrpo_state_{rank}.pt"
 
@@ -141,6 +143,17 @@ class Checkpoints:
                 "resume with the model, seed, beta and frozen seats that the run began with"
             )
         return then
+
+
+def all_finite(kept: Any) -> bool:
+    """Whether no number in these tensors, lists and maps is a NaN or infinite."""
+    if isinstance(kept, torch.Tensor):
+        return bool(torch.isfinite(part(kept)).all())
+    if isinstance(kept, Mapping):
+        return all(map(all_finite, kept.values()))
+    if isinstance(kept, (list, tuple)):
+        return all(map(all_finite, kept))
+    return not isinstance(kept, float) or math.isfinite(kept)
 
 
 def _publish(staged: Path, final: Path) -> None:
