@@ -14,6 +14,7 @@ from support.small_bench import SMALL
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.measure.studies import bench_run
 from llm_marl_envs.measure.studies import benchmark as benchmarks
 from llm_marl_envs.measure.studies.bench_check import UNSEEN, check_bench
 from llm_marl_envs.measure.studies.bench_run import EVERY, run_benchmark
@@ -247,6 +248,23 @@ def test_one_seat_at_a_time(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path.with_name("cut"))
     edit(tmp_path / BENCH_FILE, lambda one: changed(one, ("entries", "trust", "seat")))
     assert check_bench(SMALL, tmp_path)
+
+
+def test_partners_of_a_seat_that_are_no_silent_ones_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole folder, played beside experts and called solo."""
+    monkeypatch.setattr(
+        bench_run,
+        "seats_alone",
+        lambda agents, solo: {
+            seat: {other: "expert" for other in agents if other != seat} for seat in agents
+        },
+    )
+    run_benchmark(SMALL, {"trust": "expert"}, str(tmp_path), solo=True)
+    wrong = check_bench(SMALL, tmp_path)
+    assert wrong
+    assert all("beside the seat" in line for line in wrong)
 
 
 # -- files of others ------------------------------------------------------------------------------
