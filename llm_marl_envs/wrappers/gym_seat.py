@@ -13,6 +13,7 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 
+from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.forms import as_played
 from llm_marl_envs.core.outcome import paid
 
@@ -51,7 +52,7 @@ class GymSeat(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; `options={"task": ...}` chooses its task."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else seed_of(seed))
         observations, infos = self.env.reset(seed=seed, options=options)
         return observations[self.seat], infos[self.seat]
 

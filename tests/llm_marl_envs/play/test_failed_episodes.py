@@ -273,7 +273,8 @@ def test_a_stranger_s_reward_that_is_none_names_the_agent(
     (first, *rest) = play(paying(base, reward, agent), copies=1)
     whole = play(base)[0]
     assert [t.action for t in first.turns] == [t.action for t in whole.turns[: len(first.turns)]]
-    assert first.failed and all(e.failed for e in rest)
+    assert first.failed
+    assert all(e.failed for e in rest)
     # Nothing of the step is booked.
     paid = [(t.agent, t.reward) for t in first.turns]
     assert paid[-1][1] == 0

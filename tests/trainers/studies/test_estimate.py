@@ -18,7 +18,6 @@ from trainers.studies import estimate
 from trainers.studies.estimate import RunEstimate, advice, lines_of, run_estimate
 from trainers.trainer import MAGRPOTrainer
 
-
 MEASURED = (
     *("time/sampling", "time/environments", "time/publishing", "time/update"),
     *("sharing/prompts", "sharing/rows", "memory/peak", "left_0/tokens"),
@@ -93,7 +92,7 @@ def test_the_update_that_warms_up_is_in_no_mean(
         mean(entry[name] for entry in logs if name in entry and entry["step"] > 2)
         for name in MEASURED
     ]
-    *seconds, prompts, rows, memory, tokens = means
+    *seconds, prompts, rows, memory, _ = means
     assert [found.seconds[name.removeprefix("time/")] for name in MEASURED[:4]] == seconds
     assert (found.prompts_read, found.rows_read, found.memory) == (prompts, rows, memory)
     assert found.action < 1e6
