@@ -183,9 +183,7 @@ def killed(after: int) -> Any:
 
 
 @pytest.mark.parametrize("resume", [None, True])
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(
-    tmp_path: Path, resume: Any
-):
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, resume: Any):
     """By the same command, and by the one that goes on; what it logged and showed is gone."""
     saving: dict[str, Any] = {"save_strategy": "steps", "save_steps": 3, "transcript_every": 1}
     saving |= {"max_steps": 4, "report_to": "tensorboard"}
