@@ -83,14 +83,16 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path):
     assert path.read_text() == '"before"\n'
     folder = tmp_path / "model"
     (folder / "policy").mkdir(parents=True)
-    with (
-        full_disk(100),
-        pytest.raises(OSError, match=rf"^{folder}/policy/weights: could not be written"),
-        written_whole(folder) as made,
-    ):
-        (made / "policy").mkdir()
-        (made / "policy" / "config").write_text("short")
-        (made / "policy" / "weights").write_bytes(bytes(10_000))
+
+    def write() -> None:
+        with written_whole(folder) as made:
+            (made / "policy").mkdir()
+            (made / "policy" / "config").write_text("short")
+            (made / "policy" / "weights").write_bytes(bytes(10_000))
+
+    words = rf"^{folder}/policy/weights: could not be written"
+    with full_disk(100), pytest.raises(OSError, match=words):
+        write()
     assert [p.name for p in (folder / "policy").iterdir()] == []
     assert [p.name for p in tmp_path.iterdir() if "partial" in p.name] == []
 
