@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
+from support.full_disk import full_disk
 from support.models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
 from support.toys import BareAEC, BareParallel, Lower, Relay
 from trl.trainer.grpo_config import GRPOConfig
@@ -282,6 +285,25 @@ def test_what_is_not_finite_is_not_kept(tmp_path: Path, what: str, saves: bool):
     assert note.endswith(newest if saves else "there is no checkpoint")
     kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
     assert kept == (["checkpoint-1", "checkpoint-2"] if saves else [])
+
+
+@pytest.mark.full
+def test_where_nothing_can_be_kept_the_error_stays_what_it_was(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, max_steps=3)
+    log_prob(trainer)
+    once = trainer.stage.once
+
+    def full(update: int) -> Any:
+        if update == 2:
+            disk.enter_context(full_disk(100))
+        return once(update)
+
+    trainer.stage.once = full  # type: ignore[method-assign]
+    with ExitStack() as disk, pytest.raises(FloatingPointError, match="log-prob nan") as stopped:
+        trainer.train()
+    (note,) = stopped.value.__notes__
+    assert re.match(r"no checkpoint could be written \(.*checkpoint-2/.*: could not be", note)
+    assert not list(tmp_path.glob("*checkpoint*"))
 
 
 def test_an_advantage_or_loss_that_is_not_finite_stops_the_run(tmp_path: Path):
