@@ -32,6 +32,7 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.tools.base import Tool, ToolArguments
 from llm_marl_envs.wrappers import Memory, Partners, Tools
+from llm_marl_envs.wrappers.tools import CUT, MOST_RESULT
 
 HERE = __name__
 CALL = "Call: calculate(2 * 3)"
@@ -262,6 +263,52 @@ def test_one_tool_that_does_not_replay_is_enough(tools: Any, replays: bool) -> N
     apart = {f"debater_{n}": [name] for n, name in enumerate(names)}
     for given in ({"debater_0": names}, {"debater_0": names[::-1]}, apart):
         assert make("debate-v0", tools=given).unwrapped.replayable is replays
+
+
+class Pure(Fixed):
+    """Pure and quick: nobody watches it."""
+
+    name = "pure"
+    seconds = None
+
+
+@pytest.mark.parametrize(
+    ("names", "blocks"), [("Pure", False), ("Dear", True), ("Pure Dear", True)]
+)
+def test_one_tool_that_waits_is_enough_for_threads(names: str, blocks: bool) -> None:
+    given = [f"{HERE}:{name}" for name in names.split()]
+    for tools in ({"debater_0": given}, {"debater_0": given[:1], "debater_1": given[-1:]}):
+        assert make("debate-v0", tools=tools).unwrapped.blocking is blocks
+
+
+def test_each_call_of_each_seat_draws_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fixed, "answer", staticmethod(lambda chance: str(chance.random())))
+    env = make("debate-v0", tools={"debater": [f"{HERE}:Fixed"], "calls": 2})
+    call = "Call: fixed()"
+    episode = talk(env, {agent: [call, call] for agent in env.possible_agents})
+    news = [t.messages[-1].content for t in episode.turns if "Result of" in t.messages[-1].content]
+    assert len({text.splitlines()[1] for text in news}) == len(news) == 6
+
+
+@pytest.mark.parametrize("price", [None, 0.0, 0.3])
+def test_a_seat_is_told_what_it_pays(price: float | None) -> None:
+    options = {} if price is None else {"price": price}
+    env = make("debate-v0", tools={"debater_0": [f"{HERE}:Dear"], **options})
+    turn = talk(env, {"debater_0": ["Call: dear()"]}).turns[0]
+    costs = f" (costs you {-turn.reward:g})" if turn.reward else ""
+    assert turn.reward == -(0.4 if price is None else price)
+    assert f"gives what a test wants{costs}\n" in f"{turn.messages[-1].content}\n"
+    (sheet,) = env.unwrapped.tool_sheets.values()
+    assert sheet.schemas[0]["function"]["description"] == f"gives what a test wants{costs}"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_result_is_cut_when_it_is_too_long(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fixed, "answer", "@" * (MOST_RESULT + more))
+    env = make("debate-v0", tools={"debater_0": [f"{HERE}:Fixed"]})
+    told = talk(env, {"debater_0": ["Call: fixed()"]}).trajectory("debater_0")[1].messages[-1]
+    assert told.content.count("@") == MOST_RESULT
+    assert (CUT in told.content) is bool(more)
 
 
 def test_calls_come_on_top_of_what_else_seats_do_beside_the_rules() -> None:
