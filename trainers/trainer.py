@@ -62,6 +62,7 @@ from trainers.batch.drift import (
     measured,
     refusal,
 )
+from trainers.batch.identity import LossForm, LostGradientError, Watch
 from trainers.batch.log_probs import in_place
 from trainers.batch.optimizer import clip_each, cosines, leave_idle, parameter_groups
 from trainers.batch.packing import (
@@ -74,7 +75,7 @@ from trainers.batch.packing import (
     plan_micro_batches,
     uncut,
 )
-from trainers.batch.shared_prompts import NOT_SHARDED, SharedPrompts, why_whole
+from trainers.batch.shared_prompts import NOT_SHARDED, SharedPrompts, drops, why_whole
 from trainers.config import NO_DEEPSPEED, NO_SHARDS, MAGRPOConfig
 from trainers.engines.base import SamplingEngine
 from trainers.engines.registry import make_engine
@@ -167,6 +168,8 @@ class MAGRPOTrainer(GRPOTrainer):
     """The policy of the present step of the optimiser; None: all of them."""
     _own: torch.Tensor | None = None
     """(B, T) which completion tokens of the present micro-batch its agent said."""
+    _followed: Mapping[str, Any] | None = None
+    """The micro-batch whose gradient is compared with its advantages; None: none is."""
 
     def __init__(
         self,
@@ -202,6 +205,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.beta = self.args.beta = beta
         self.costs, self._counted_at = Costs(), time.perf_counter()
         self.clock, self._tokens_read, self._sampled = Clock(), np.zeros(2), 0
+        self._watch, self._counts = Watch(), list[tuple[float, ...]]()
         self._gather()
         self._settle()
 
@@ -434,10 +438,9 @@ class MAGRPOTrainer(GRPOTrainer):
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         total = self.processes.total
         count_everywhere(batches, groups, self.loss_type, total, self.args.world_size)
-        compares = self.engine.remote or self.args.compare_sampling
-        if self.num_iterations > 1 or compares or self.plan.in_sequence:
+        if self.num_iterations > 1 or self._compares or self.plan.in_sequence:
             self._score(batches, OLD, lambda policy: nullcontext())
-        if compares:
+        if self._compares:
             self._check_engine(batches)
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
@@ -510,25 +513,84 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _check_engine(self, batches: list[dict[str, Any]]) -> None:
         """Stop where the engine's log-probs are not the trainer's; correct for it (deviation 5)."""
-        rows = differences(batches, self.args.process_index)
-        if self.args.world_size > 1:
-            rows = gather_object(rows)
-        drifts = measured(rows)
-        self._note(logged(drifts))
-        wrong = refusal(drifts, limits_of(self.team, remote=self.engine.remote))
-        message = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
-        self.processes.stop(EngineDriftError(message) if wrong else None)
+        self.processes.stop(
+            self._drifted(self._update, [(b, b[OLD]) for b in batches], self.engine.remote)
+        )
         for batch in batches:
             if not self.engine.exact:
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
             elif self.num_iterations == 1 and not self.plan.in_sequence:
                 del batch[OLD]  # as with `generate`, to the last bit
 
+    @property
+    def _compares(self) -> bool:
+        """Whether each token is scored before the update for comparison with its sampler."""
+        return self.engine.remote or self.args.compare_sampling
+
+    def _drifted(
+        self, update: int, scored: Sequence[tuple[Any, torch.Tensor]], copies: bool
+    ) -> Exception | None:
+        """Log how far sampled log-probs are from the trainer's; an error where it is too far."""
+        rank = self.args.process_index
+        rows = [row for batch, scores in scored for row in differences(batch, scores, rank)]
+        if self.args.world_size > 1:
+            rows = gather_object(rows)
+        drifts = measured(rows)
+        self._note(logged(drifts))
+        mixed = bool(self.args.bf16 or self.args.tf32)
+        wrong = refusal(drifts, limits_of(self.team, copies=copies, mixed=mixed))
+        message = f"update {update}, engine {self.engine.name}: {wrong}; no step was taken"
+        return EngineDriftError(message) if wrong else None
+
+    @cached_property
+    def _drops(self) -> bool:
+        return any(map(drops, self.team.bases))
+
+    @property
+    def _loss_form(self) -> LossForm | None:
+        """How the loss moves log-probs while every ratio is 1; None where that is not known."""
+        args, corrects = self.args, bool(self.use_vllm and self.vllm_importance_sampling_correction)
+        if args.off_policy_mask_threshold is not None or (corrects and self.loss_type == "vespo"):
+            return None
+        return LossForm(
+            loss_type=self.loss_type,
+            level=self.importance_sampling_level,
+            beta=self.beta,
+            weighs_kl=args.use_bias_correction_kl,
+            longest=self.max_completion_length,
+            accumulated=self.plan.total,
+            processes=args.world_size,
+            corrects=corrects,
+        )
+
+    def _check_first_pass(self) -> None:
+        """Stop before the step where a token was not scored as sampled, or not moved as judged.
+
+        With dropout the trainer's log-probs are other ones than the sampler's on purpose.
+        """
+        passed = self._watch.taken()
+        if not passed:
+            return
+        update = (self._step - 1) // self._per_rollout  # the step that ends now is counted
+        wrong = next(filter(None, (one.wrong() for one in passed)), None)
+        error: Exception | None = None
+        if wrong:
+            error = LostGradientError(
+                f"update {update}: {wrong}; no step was taken. This is a fault of the "
+                "library: please report it, with the run file"
+            )
+        if not (self._compares or self._drops):
+            drift = self._drifted(update, [(one.batch, one.logprobs) for one in passed], True)
+            error = error or drift
+        self.processes.stop(error)
+
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         """As in TRL; faster on a CPU, and what rows begin with is computed once."""
         shared = self._sharing(model)
         with in_place():
             found = super()._get_per_token_logps_and_entropies(shared or model, *args, **kwargs)
+        if self._followed is not None and self._loss_form is not None:
+            self._watch.follow(self._followed, found[0], self._loss_form)
         if shared is not None:
             self._tokens_read += np.array([shared.read, shared.whole])
         return found
@@ -567,7 +629,12 @@ class MAGRPOTrainer(GRPOTrainer):
     ) -> torch.Tensor:
         """TRL's loss times the scale of the micro-batch, plus the algorithm's own loss."""
         self._own = inputs["tool_mask"]
+        within = self._step % (self.plan.total * self.args.num_iterations)
+        self._followed = inputs if within < self.plan.total and model.training else None
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        self._followed = None
+        if model.training:
+            self._counts.append(inputs["counts"])
         loss = loss * inputs["loss_scale"]
         extra = self.algorithm.extra_loss(inputs, model)
         if extra is not None:
@@ -608,6 +675,7 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _leave_idle_policies(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Before the optimiser's step (deviation 3)."""
+        self._check_first_pass()
         own_loss = type(self.algorithm).extra_loss is not Algorithm.extra_loss
         batches = [b for b in self._buffered_inputs or () if self._learns(b["policy"])]
         weighed = not (self.beta or own_loss)
@@ -670,6 +738,15 @@ class MAGRPOTrainer(GRPOTrainer):
             self._note({"sharing/rows": float(read / whole)})
         self._tokens_read = np.zeros(2)
         self._note({"memory/peak": peak_mib(self.accelerator.device)})
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As in TRL; a mean over tokens is one, however they lie in micro-batches."""
+        if self.model.training and self._counts:
+            kept, of_rows = self._metrics["train"], self.importance_sampling_level == "sequence"
+            for name, value in metrics.weighed(kept, self._counts, of_rows=of_rows).items():
+                kept[name] = [value]
+            self._counts.clear()
+        super().log(logs, start_time)
 
     def _count_time(self) -> None:
         """Add the time since this was last called."""

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
+from zlib import crc32
 
 from pettingzoo import AECEnv, ParallelEnv
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.core.environment import (
+    Bounds,
+    Outcome,
+    TextAECEnv,
+    TextEnv,
+    TextParallelEnv,
+)
 from llm_marl_envs.core.experts import Experts
+from llm_marl_envs.core.outcome import Aside
 from llm_marl_envs.core.spaces import Message, TextSpace
 from llm_marl_envs.core.tasks import ListSource, Task, TaskSource
 
@@ -143,6 +151,25 @@ class Lower(WordPair):
             feedback=dict.fromkeys(self.possible_agents, "Again."),
             success=share > 1,
         )
+
+
+class Whims:
+    """Every second text is an aside, whatever it says, up to two of a seat; it costs."""
+
+    def __init__(self, env: TextEnv, seed: int) -> None:
+        self.left = dict.fromkeys(env.possible_agents, 2)
+
+    def demand(self, agent: str, chat: Sequence[Message]) -> str:
+        return ""
+
+    def take(self, agent: str, text: str) -> Aside | None:
+        if not self.left[agent] or crc32(text.encode("utf-8", "surrogatepass")) % 2:
+            return None
+        self.left[agent] -= 1
+        return Aside(reward_terms={"whim": -0.25}, feedback="And now?")
+
+    def redraw(self, seed: int) -> None:
+        """Nothing is drawn."""
 
 
 class Coin(WordPair):
