@@ -155,6 +155,18 @@ def test_notes_are_due_when_a_chat_is_longer_than_it_may_be(less: int, due: list
     assert [place for place, turn in enumerate(own) if asked(turn)] == due
 
 
+@pytest.mark.parametrize("resets", [1, 3])
+def test_the_environment_says_how_many_chats_a_seat_may_have(resets: int) -> None:
+    """A trainer plans rows for as many; the last one grows on."""
+    env = make("agents_net-v0", nodes=4, turns=8, memory={"max_chars": 2, "resets": resets})
+    episode = talk(env, lambda request: f"text {request.turn}")
+    for agent in env.possible_agents:
+        own = episode.trajectory(agent)
+        begun = [turn for turn in own if turn.index == 0 or own[turn.index - 1].info.get("notes")]
+        assert len(begun) == env.unwrapped.chats == 1 + resets
+        assert len(own) == env.unwrapped.most_actions == 8 + resets
+
+
 @pytest.mark.parametrize("tools_first", [True, False])
 def test_notes_that_look_like_a_call_are_notes(tools_first: bool) -> None:
     """Else a seat could call for ever, and its chat would grow."""
