@@ -114,7 +114,7 @@ def paid(value: Any, agent: str, turn: int | None = None, what: str = "reward") 
     """
     try:
         number = math.nan if isinstance(value, (str, bytes)) else float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001 - no number; another library's type may raise anything
         number = math.nan
     if not finite(number):
         when = "" if turn is None else f", turn {turn}" if turn >= 0 else ", before its first turn"

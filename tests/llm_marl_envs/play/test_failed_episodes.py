@@ -215,7 +215,18 @@ def test_what_is_no_text_and_no_number_fails_the_episode(
         play(Odd, failures=False)
 
 
+class Unreadable:
+    """As a tensor of two numbers."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("two elements cannot be converted")
+
+    def __repr__(self) -> str:
+        return "two numbers"
+
+
 NO_REWARDS = [math.nan, -math.inf, None, "1.0", 1e200, 10**400, 1j, [1.0], np.float32("nan")]
+NO_REWARDS += [Unreadable()]
 
 
 @pytest.mark.parametrize("reward", NO_REWARDS, ids=lambda value: repr(value)[:9])
