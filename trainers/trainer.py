@@ -102,11 +102,11 @@ from trainers.running.callbacks import (
     TeamProgress,
     TokenBudget,
 )
-from trainers.running.checkpoints import Checkpoints
+from trainers.running.checkpoints import Checkpoints, all_finite
 from trainers.running.clock import REST, Clock
 from trainers.running.costs import Costs, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
-from trainers.running.folder import step_of, transcript
+from trainers.running.folder import checkpoint_after, newest_checkpoint, step_of, transcript
 from trainers.running.memory import bounded_by, peak_mib
 from trainers.running.processes import Processes
 from trainers.running.resume import Run, decided
@@ -295,11 +295,11 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _gather(self) -> None:
         """What the processes of the run do together."""
-        self.processes = Processes(self.accelerator)
+        self.processes = Processes(self.accelerator, self._keep_before_the_end)
         self.interrupt = SaveOnInterrupt(self.processes.any)
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(self.args, main, self._save_before_the_end)
-        self.stage = Stage(self.collector, self.players, self.processes, self.failures, self.clock)
+        self.stage = Stage(self.collector, self.players, self.processes, self.clock)
         self.token_policy.timed = partial(self.clock.part, "sampling")
 
     def _settle(self) -> None:
@@ -473,7 +473,12 @@ class MAGRPOTrainer(GRPOTrainer):
             groups = gather_object(groups)  # in the order of the ranks
         episodes = [episode for group in groups for episode in group.episodes]
         self.failures.after_update(self._update, episodes, self.collector.failures)
-        return (groups, *self.collector.judge(self._update, groups))
+        try:
+            judged = self.collector.judge(self._update, groups)
+        except FloatingPointError as error:  # on every process: all judge the same
+            self.processes.stop(error)
+            raise
+        return (groups, *judged)
 
     @property
     def engine(self) -> SamplingEngine:
@@ -685,6 +690,9 @@ class MAGRPOTrainer(GRPOTrainer):
         clip = partial(self.accelerator.clip_grad_norm_, max_norm=self.args.max_grad_norm)
         norms = clip_each(self.team, optimizer, clip)
         self._note({f"{p}/grad_norm": float(norm) for p, norm in norms.items() if self._learns(p)})
+        bad = [f"gradient of {p}" for p, norm in norms.items() if not torch.isfinite(norm)]
+        update = (self._step - 1) // self._per_rollout  # the last micro-batch is counted
+        self.processes.stop(not_finite(update, bad[0]) if bad else None)
         found = cosines(self.team, optimizer)
         self._note({f"{p}/grad_cosine": cosine for p, cosine in found.items() if self._learns(p)})
         return torch.stack(list(norms.values())).norm()
@@ -931,6 +939,24 @@ class MAGRPOTrainer(GRPOTrainer):
         self._save_checkpoint(self.model, None)
         return True
 
+    def _keep_before_the_end(self) -> str:
+        """As `_save_before_the_end`, unless the state is not finite; says what is kept."""
+        folder, made = Path(str(self.args.output_dir)), self.state.global_step
+        if self.is_in_train and not self.processes.all(self._is_finite()):
+            newest = newest_checkpoint(folder)
+            kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
+            return f"what the run has learned by step {made} is not finite and is not kept; {kept}"
+        if not self._save_before_the_end():
+            return ""
+        kept = checkpoint_after(folder, made)
+        return f"{kept} keeps what was learned before; go on with resume_from_checkpoint=true"
+
+    def _is_finite(self) -> bool:
+        """Whether all is that this process would keep of what the run has learned."""
+        weights = [self.team.parameters(policy) for policy in self.team.trained_policies]
+        moments = [*self.optimizer.state.values()] if self.optimizer else []
+        return all_finite([weights, moments, self.algorithm.state_dict()])
+
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         for policy in self.team.policies:
             self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
@@ -946,10 +972,11 @@ class MAGRPOTrainer(GRPOTrainer):
     def _own_state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this process beside weights and optimiser."""
         self._count_time()
+        step = self.state.global_step * self.plan.total  # one that an error ended is taken again
         return {
-            "step": self._step,
+            "step": step,
             # Needed only between the iterations over one rollout.
-            "buffer": self._buffered_inputs if self._step % self._per_rollout else None,
+            "buffer": self._buffered_inputs if step % self._per_rollout else None,
             "algorithm": self.algorithm.state_dict(),
             "costs": dataclasses.asdict(self.costs),
             "failures": [list(update) for update in self.failures.window.updates],

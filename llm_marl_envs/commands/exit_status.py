@@ -92,9 +92,10 @@ def _top(name: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message without its line breaks; a traceback behind an empty line keeps them."""
+    """An error's message and notes in one line; a traceback behind an empty line keeps its own."""
     message, _, quoted = str(error).partition("\n\n")
-    line = " ".join(message.split()) or type(error).__name__
+    parts = (message or type(error).__name__, *getattr(error, "__notes__", ()))
+    line = "; ".join(" ".join(part.split()) for part in parts)
     return f"{line}\n{quoted}" if quoted.startswith("Traceback") else line
 
 

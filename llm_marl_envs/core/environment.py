@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pettingzoo import AECEnv, ParallelEnv
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.outcome import BESIDE, Aside, Bounds, Habit, Line, Outcome
+from llm_marl_envs.core.checks import seed_of
+from llm_marl_envs.core.outcome import BESIDE, Aside, Bounds, Habit, Line, Outcome, paid
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.core.spaces import Message, Observation, TextSpace, ToolSheet
 from llm_marl_envs.core.tasks import SPLITS, Task, TaskSource
@@ -380,6 +381,7 @@ class TextEnv:
         return replace(outcome, reward_terms=terms) if bill else outcome
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        seed = None if seed is None else seed_of(seed)
         if seed is not None:
             self.rng = random.Random(seed)
         # Not the generator that may draw the task: an episode replays with its task named.
@@ -486,7 +488,11 @@ class TextEnv:
             self._chat[agent].append(Message("user", text, result_of=tool))
 
     def _reward(self, agent: str, outcome: Outcome) -> float:
-        return float(sum(outcome.reward_terms.get(agent, {}).values()))
+        terms, turn = outcome.reward_terms.get(agent, {}), self._own_actions[agent] - 1
+        if not isinstance(terms, Mapping):
+            raise TypeError(f"reward_terms of {agent}: expected name -> number, got {terms!r:.80}")
+        each = (paid(value, agent, turn, f"reward {name!r}") for name, value in terms.items())
+        return float(sum(each))
 
     def _info(self, agent: str, outcome: Outcome) -> dict[str, Any]:
         return {
@@ -528,6 +534,7 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
 
         Raises:
             ValueError: no such task.
+            TypeError: a seed that is no whole number.
         """
         self._begin(seed, options)
         self._spoken = {}

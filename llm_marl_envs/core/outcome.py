@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.files.json_files import finite
 
 BESIDE = "beside"
 """A key of the info of an agent whose action the rules did not see."""
@@ -96,6 +98,28 @@ class Habit(Protocol):
     def redraw(self, seed: int) -> None:
         """Draw what chance does later from another seed."""
         ...
+
+
+def paid(value: Any, agent: str, turn: int | None = None, what: str = "reward") -> float:
+    """What an environment pays an agent, as a number; an array of one number is one.
+
+    Args:
+        value: what it pays.
+        agent: whom.
+        turn: of the agent, for what, where it is known; -1 before its first.
+        what: it is.
+
+    Raises:
+        ValueError: a NaN, an infinite number, None, a text, or something else that is no number.
+    """
+    try:
+        number = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except Exception:  # noqa: BLE001 - no number; another library's type may raise anything
+        number = math.nan
+    if not finite(number):
+        when = "" if turn is None else f", turn {turn}" if turn >= 0 else ", before its first turn"
+        raise ValueError(f"{what} of {agent}{when}: expected a finite number, got {value!r:.80}")
+    return number
 
 
 def gains(scores: Sequence[float]) -> list[float]:

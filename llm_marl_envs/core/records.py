@@ -6,14 +6,15 @@ tensors.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -25,6 +26,8 @@ Chance = Literal["group", "episode"]
 """Whether the episodes of a group share what chance deals (one reset seed), or each has its own."""
 TRANSCRIPT_VERSION = 1
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+PAIR = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
+"""Two surrogates that stand side by side in a text; in JSON they are one character."""
 
 
 class StopReason(StrEnum):
@@ -389,12 +392,16 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
 
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
-    """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
+    """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large).
+
+    JSON joins two surrogates that stand side by side into one character. Where texts hold such
+    pairs, `apart` says where: [["turns", 0, "response", "text"], [3], false], the fourth character.
+    """
     idle = {
         agent: {"reward": float(pay.reward), "reward_terms": plain(pay.reward_terms)}
         for agent, pay in episode.idle.items()
     }
-    return {
+    data = {
         "version": TRANSCRIPT_VERSION,
         "env_id": episode.env_id,
         "env_kwargs": plain(episode.env_kwargs),
@@ -410,6 +417,58 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         **({"idle": idle} if idle else {}),
         **({"redraws": list(map(dataclasses.asdict, episode.redraws))} if episode.redraws else {}),
     }
+    apart = [*_apart(data, ())]
+    return {**data, "apart": apart} if apart else data
+
+
+def _apart(value: Any, place: tuple[str | int, ...]) -> Iterator[list[Any]]:
+    """Where texts hold pairs: [place, of each pair the index once all are joined, is it a key]."""
+    if isinstance(value, str):
+        found = _pairs(value)
+        if found:
+            yield [[*place], found, False]
+    elif isinstance(value, (Mapping, list)):
+        for key, one in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _apart(one, (*place, key))
+            if isinstance(key, str) and _pairs(key):
+                yield [[*place, key], _pairs(key), True]
+
+
+def _pairs(text: str) -> list[int]:
+    found = () if text.isascii() else PAIR.finditer(text)
+    return [pair.start() - before for before, pair in enumerate(found)]
+
+
+def _set_apart(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record with its pairs of surrogates as they were before JSON joined them.
+
+    Raises:
+        LookupError, AttributeError, TypeError, ValueError: `apart` names what is not there.
+    """
+    data = copy.deepcopy(data)
+    for place, indices, is_key in data["apart"]:  # a key comes after what lies below it
+        inside, last = cast(Any, data), place[-1]
+        for key in place[:-1]:
+            inside = inside[key]
+        value = inside[last]
+        if is_key:
+            entries = {_split(k, indices) if k == last else k: v for k, v in inside.items()}
+            inside.clear()
+            inside.update(entries)
+        else:
+            inside[last] = _split(value, indices)
+    return data
+
+
+def _split(text: str, indices: Sequence[int]) -> str:
+    """The text, joined, whose characters at these places are two surrogates each."""
+    parts = [*text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")]
+    for index in indices:
+        code = ord(parts[index])
+        if code <= 0xFFFF:
+            raise ValueError(f"`apart` names the character {parts[index]!r}, which is no pair")
+        parts[index] = chr(0xD7C0 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+    return "".join(parts)
 
 
 def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
@@ -477,6 +536,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
         )
     try:
+        data = _set_apart(data) if "apart" in data else data
         return Episode(
             env_id=data["env_id"],
             env_kwargs=data["env_kwargs"],
@@ -494,7 +554,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, IndexError, TypeError) as error:
         raise ValueError(f"a field of the transcript is of the wrong kind: {error}") from error
 
 

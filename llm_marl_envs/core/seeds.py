@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.records import Branch, Chance, Episode, Redraw
 from llm_marl_envs.core.tasks import Task, hash_of
 
@@ -39,6 +40,9 @@ class Start:
         chance: seed of what chance deals after the branch; None: what it dealt in the record.
         redraws: where chance is drawn anew in an episode that is no branch, as in the one that it
             repeats; a branch has those of its record.
+
+    Raises:
+        TypeError: a seed that is no whole number; numpy's are taken as `int`.
     """
 
     task: int | str | Task | None = None
@@ -48,6 +52,10 @@ class Start:
     branch: Branch | None = None
     chance: int | None = None
     redraws: tuple[Redraw, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "sample_seed"):
+            object.__setattr__(self, name, seed_of(getattr(self, name), name))
 
 
 def group_starts(

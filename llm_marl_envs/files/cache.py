@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.files.locks import locked
 
@@ -95,7 +96,8 @@ def written_whole(folder: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as tmp:
         made = Path(tmp) / folder.name
         made.mkdir()
-        yield made
+        with naming(made, folder):
+            yield made
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)

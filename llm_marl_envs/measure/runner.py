@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_marl_envs import __version__
+from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import Episode, living, plain
 from llm_marl_envs.core.seeds import Start, evaluation_starts
@@ -49,6 +50,7 @@ class Plan:
 
     Raises:
         ValueError: a number out of range, no seeds, or a seed twice.
+        TypeError: a seed that is no whole number; numpy's are taken as `int`.
     """
 
     n_tasks: int | None = None
@@ -62,6 +64,7 @@ class Plan:
             raise ValueError(
                 f"samples={self.samples}, copies={self.copies}: expected at least 1 each"
             )
+        object.__setattr__(self, "seeds", tuple(seed_of(seed) for seed in self.seeds))
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds={self.seeds}: expected at least one, none twice")
 

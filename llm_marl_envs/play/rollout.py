@@ -23,6 +23,7 @@ from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.errors import WorkFailedError
 from llm_marl_envs.core.forms import acting, as_played
+from llm_marl_envs.core.outcome import paid
 from llm_marl_envs.core.records import (
     Episode,
     Idle,
@@ -298,8 +299,8 @@ class _Live:
         """Agent -> its recorded response, in a branch; errors as `RecordedActions.responses`."""
         if not self.recorded.on:
             return {}
-        paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
-        return self.recorded.responses(requests, paid)
+        rewards = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
+        return self.recorded.responses(requests, rewards)
 
     def note(
         self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
@@ -322,19 +323,37 @@ class _Live:
             self.redraws.append(redraw)
         if self.aec:
             self.env.step(next(iter(actions.values())))
-            paid, infos = self.env.rewards, self.env.infos
+            pays, infos = self.env.rewards, self.env.infos
             self.truncated |= any(self.env.truncations.values())
         else:
-            self.observations, paid, _, cut, infos = self.env.step(actions)
+            self.observations, pays, _, cut, infos = self.env.step(actions)
             self.truncated |= any(cut.values())
         # The team's number is a mean over all seats, and it reaches those that have left: what the
         # team earns later is a consequence of what they did.
-        seats = self.env.possible_agents
-        team = sum(float(reward) for reward in paid.values()) / len(seats)
+        seats, rewards = self.env.possible_agents, self._rewards(actions, pays)
+        team = sum(rewards.values()) / len(seats)
         for agent in seats:
-            self._pay(agent, float(paid.get(agent, 0.0)), team)
-        for agent in paid:
+            self._pay(agent, rewards.get(agent, 0.0), team)
+        for agent in rewards:
             self._inform(agent, infos.get(agent, {}))
+
+    def _rewards(self, actions: Mapping[str, str], pays: Mapping[str, Any]) -> dict[str, float]:
+        """What a step pays, checked before any of it is booked.
+
+        Raises:
+            ValueError: no finite number; or none for an agent that has just acted or, where agents
+                act in turn, for one that is in play.
+        """
+        due = self.env.agents if self.aec else actions
+        lost = [agent for agent in due if agent not in pays]
+        if lost:
+            there = f"the step paid {[*pays]}"
+            raise ValueError(f"no reward of {lost[0]}, turn {self._turn(lost[0])}: {there:.120}")
+        return {agent: paid(reward, agent, self._turn(agent)) for agent, reward in pays.items()}
+
+    def _turn(self, agent: str) -> int:
+        """The number of an agent's last action, -1 before its first."""
+        return len(self.taken.get(agent, ())) - 1
 
     def _open(self, agent: str) -> _Draft | None:
         """The agent's last action, to which what comes now belongs."""
@@ -356,9 +375,10 @@ class _Live:
         terms = dict(rest.pop("reward_terms", {}))
         of, booked = self.booked.get(agent, (None, {}))
         if of is not info or booked != terms:
-            paid = self.early.setdefault(agent, _Early()) if draft is None else draft
+            to = self.early.setdefault(agent, _Early()) if draft is None else draft
             for name, value in terms.items():
-                paid.reward_terms[name] = paid.reward_terms.get(name, 0.0) + float(value)
+                part = paid(value, agent, self._turn(agent), f"reward {name!r}")
+                to.reward_terms[name] = to.reward_terms.get(name, 0.0) + part
             self.booked[agent] = (info, terms)
         if draft is None:
             return

@@ -20,6 +20,7 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from llm_marl_envs.core.forms import as_played, messages_of
+from llm_marl_envs.core.outcome import paid
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.specs import env_name
@@ -220,7 +221,7 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
         if over:
             return
         for agent in self.possible_agents:
-            self.rewards[agent] += self.env.rewards.get(agent, 0.0)
+            self.rewards[agent] += paid(self.env.rewards.get(agent, 0.0), agent)
             booked = self._terms.setdefault(agent, {})
             for name, value in self.env.infos.get(agent, {}).get("reward_terms", {}).items():
                 booked[name] = booked.get(name, 0.0) + value

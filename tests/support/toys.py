@@ -329,7 +329,13 @@ class BareAEC(AECEnv[str, str, str | None]):
         self._deads_step_first()
 
 
-def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = OSError) -> Any:
+def shaky(
+    base: Any,
+    breaks: Any,
+    where: str = "step",
+    error: type[Exception] = OSError,
+    **pays: Any,
+) -> Any:
     """A class like `base` whose environments raise in some of their episodes.
 
     Args:
@@ -338,6 +344,7 @@ def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = 
             is: its `number` (0 for the first one made), its `episode` (0 for its first) and `seed`.
         where: "reset", "step" (the first action) or "later" (the second).
         error: what they raise.
+        pays: `reward=...` is what they pay instead of raising, to the last seat.
     """
     made = iter(range(10**9))
 
@@ -354,19 +361,30 @@ def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = 
             return super().reset(seed, options)
 
         def play(self, joint_action: Any) -> Outcome:
-            self.steps += 1
-            self._break(where == "step" or (where == "later" and self.steps == 2))
-            return super().play(joint_action)
+            breaks = self._breaks_here()
+            return self._spoilt(super().play(joint_action), breaks)
 
         def play_one(self, agent: str, action: str) -> Outcome:
-            self.steps += 1
-            self._break(where == "step" or (where == "later" and self.steps == 2))
-            return super().play_one(agent, action)
+            breaks = self._breaks_here()
+            return self._spoilt(super().play_one(agent, action), breaks)
 
-        def _break(self, here: bool) -> None:
-            if here and breaks(self):
-                self.broken = True
+        def _breaks_here(self) -> bool:
+            self.steps += 1
+            return self._break(where == "step" or (where == "later" and self.steps == 2))
+
+        def _break(self, here: bool) -> bool:
+            if not (here and breaks(self)):
+                return False
+            self.broken = True
+            if not pays:
                 raise error(f"environment {self.number} broke in its episode {self.episode}")
+            return True
+
+        def _spoilt(self, outcome: Outcome, breaks: bool) -> Outcome:
+            if not breaks:
+                return outcome
+            terms = {**outcome.reward_terms, self.possible_agents[-1]: {"bad": pays["reward"]}}
+            return replace(outcome, reward_terms=terms)
 
         def close(self) -> None:
             self.closed = True

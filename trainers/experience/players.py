@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 
 from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.policies.base import Policy, Team, answers
 from llm_marl_envs.policies.named import Context, named_partners
 from trainers.config import MAGRPOConfig
@@ -167,7 +168,8 @@ class Players:
             except (KeyError, OSError):  # new, gone with its checkpoint, or another file system
                 weights = enumerate(self.weights.kept(name))
                 state = {str(i): weight.detach().cpu().contiguous() for i, weight in weights}
-                safetensors.torch.save_file(state, path)
+                with naming(path):
+                    safetensors.torch.save_file(state, path)
             # Where it will be once the checkpoint is moved to its place.
             self._files[name] = folder.parent.parent / folder.name / FOLDER / path.name
 

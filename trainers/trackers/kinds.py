@@ -19,6 +19,8 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 COLUMNS = ("update", "task", "episode", "agent", "turn", "said", "reward", "terms", "return")
 """Of a table of episodes, one row per action; `return` is the team's of the whole episode."""
 EPISODES = "episodes"
+TENSORBOARD = "tensorboard"
+"""The folder of event files, in that of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class TensorBoard(Tracker):
         """One folder for a run and what goes on from it; later entries of a checkpoint go."""
         from torch.utils.tensorboard import SummaryWriter
 
-        place = os.environ.get("TENSORBOARD_LOGGING_DIR") or str(self.run.folder / "tensorboard")
+        place = os.environ.get("TENSORBOARD_LOGGING_DIR") or str(self.run.folder / TENSORBOARD)
         purge = self.run.step + 1 if self.run.step else None
         self.writer = SummaryWriter(os.path.expanduser(place), purge_step=purge)
         for callback in self.run.callbacks:

@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.files.atomic import naming
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
 from trainers.weights.team_model import SamplingBatch, TeamModel, check_policy_names
@@ -191,9 +192,9 @@ class AdapterWeights(TeamModel):
         if not writes:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        safetensors.torch.save_file(
-            cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
-        )
+        file = folder / "adapter_model.safetensors"
+        with naming(file):
+            safetensors.torch.save_file(cpu, file, metadata={"format": "pt"})
         self.module.peft_config[policy].save_pretrained(str(folder))
         _sort_names(folder / "adapter_config.json")
         self.tokenizers[policy].save_pretrained(folder)

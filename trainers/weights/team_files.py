@@ -24,6 +24,7 @@ from transformers import (
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.hub.team_repository import (
     BASE,
@@ -233,8 +234,11 @@ def save_team(
         writes: whether this process writes. Of sharded weights every process must call this.
     """
     folder = Path(folder)
+    if writes:
+        (folder / TEAM_FILE).unlink(missing_ok=True)  # an older one would make half a team whole
     for policy in team.policies:
-        team.save_policy(policy, folder / policy, writes=writes)
+        with naming(folder / policy):
+            team.save_policy(policy, folder / policy, writes=writes)
     if not writes:
         return
     # A seat left behind played with older weights than those saved under its policy's name.
@@ -248,7 +252,8 @@ def save_team(
         **env,
         "written_by": f"llm-marl-envs {__version__}",
     }
-    write_cards(team, folder, description, trained or {})
+    with naming(folder):
+        write_cards(team, folder, description, trained or {})
     write_json(folder / TEAM_FILE, description)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import warnings
 from pathlib import Path
@@ -238,6 +239,15 @@ def test_whole_rows_are_said_and_learned_from(tmp_path: Path) -> None:
         warnings.filterwarnings("error", message=".*per row")
         make_trainer(tmp_path / "2", WordPair, share_prompts=False).train()
         make_trainer(tmp_path / "3", WordPair, peft_config=lora()).train()
+
+
+def test_adapters_that_drop_compute_whole_rows(tmp_path: Path) -> None:
+    """Their dropout is a module's; the model's config has none."""
+    dropping = dataclasses.replace(lora(), lora_dropout=0.1)
+    trainer = make_trainer(tmp_path, WordPair, peft_config=dropping, max_steps=1)
+    with pytest.warns(UserWarning, match="prompts once per row: dropout"):
+        trainer.train()
+    assert "sharing/rows" not in trainer.state.log_history[0]
 
 
 def nothing_left(*_: Any) -> None:

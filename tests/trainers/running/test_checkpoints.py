@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support.full_disk import full_disk
 from support.models import make_trainer, weights
 from support.process_cases import Uneven
 from support.toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs import make
-from trainers.weights.team_files import read_team_file
+from trainers.weights.team_files import load_team, read_team_file
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -144,6 +146,51 @@ def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.
     again = make_trainer(tmp_path, Lower, max_steps=2)
     again.train(resume_from_checkpoint=True)
     assert again.state.global_step == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "adapters", "named"),
+    [
+        (0, True, "log.jsonl"),
+        (6_000, True, r"left_0/tokenizer\.json"),
+        (12_000, True, r"checkpoint-2/\w+\.(pt|pth|bin)"),
+        (6_000, False, r"shared/model\.safetensors"),
+    ],
+)
+def test_a_disk_that_fills_loses_no_checkpoint(
+    tmp_path: Path, size: int, adapters: bool, named: str
+):
+    """The error names a file, no half checkpoint is left, and with room the run goes on."""
+    plan: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
+
+    class Fills(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 2:
+                full.enter_context(full_disk(size))
+
+    broken = make_trainer(tmp_path, Lower, adapters=adapters, callbacks=[Fills()], **plan)
+    with ExitStack() as full, pytest.raises(OSError, match=f"{named}: could not be written"):
+        broken.train()
+    assert [p.name for p in tmp_path.iterdir() if "checkpoint" in p.name] == ["checkpoint-1"]
+    again = make_trainer(tmp_path, Lower, adapters=adapters, **plan)
+    again.train(True)
+    whole = make_trainer(tmp_path / "whole", Lower, adapters=adapters, **plan)
+    whole.train()
+    for policy, value in weights(again).items():
+        assert torch.equal(value, weights(whole)[policy])
+
+
+def test_half_a_team_is_none(tmp_path: Path):
+    """Where an older one lay, which is overwritten."""
+    trainer = make_trainer(tmp_path / "run", Lower)
+    trainer.save_team(tmp_path / "team")
+    with (
+        full_disk(6_000),
+        pytest.raises(OSError, match=r"team/left_0/.*: could not be written"),
+    ):
+        trainer.save_team(tmp_path / "team")
+    with pytest.raises(ValueError, match=r"team\.json"):
+        load_team(tmp_path / "team")
 
 
 def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
