@@ -24,6 +24,7 @@ from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
 from trainers.experience.seating import Seating, past_self
 from trainers.policies.token_policy import TokenPolicy
+from trainers.weights.loading import check_state, read_tensors
 
 FOLDER = "pool"
 """In a checkpoint: one file for each past self."""
@@ -181,10 +182,12 @@ class Players:
         for policy, updates in self.kept.items():
             for name in (past_self(policy, update) for update in updates):
                 file = checkpoint / FOLDER / f"{name}.safetensors"
-                state = safetensors.torch.load_file(file)
+                state = read_tensors(file)
                 self.weights.keep(policy, name)
-                for number, weight in enumerate(self.weights.kept(name)):
-                    weight.copy_(state[str(number)])
+                kept = {str(i): weight for i, weight in enumerate(self.weights.kept(name))}
+                check_state(str(file), state, kept)
+                for number, weight in kept.items():
+                    weight.copy_(state[number])
                 self._files[name] = file
 
     def _forget(self, policy: str, update: int) -> None:

@@ -21,9 +21,12 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
+from trainers.weights.loading import check_state, read_tensors
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
 from trainers.weights.team_model import SamplingBatch, TeamModel, check_policy_names
+
+WEIGHTS_FILE = "adapter_model.safetensors"
 
 
 def check_adapter(peft_config: PeftConfig, config: Any, *, trust: bool = False) -> None:
@@ -191,23 +194,18 @@ class AdapterWeights(TeamModel):
         if not writes:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        safetensors.torch.save_file(
-            cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
-        )
+        safetensors.torch.save_file(cpu, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         self.module.peft_config[policy].save_pretrained(str(folder))
         _sort_names(folder / "adapter_config.json")
         self.tokenizers[policy].save_pretrained(folder)
 
     def load_policy(self, policy: str, folder: Path) -> None:
         """Copy the folder's adapter over this one."""
-        state = safetensors.torch.load_file(Path(folder) / "adapter_model.safetensors")
+        state = read_tensors(Path(folder) / WEIGHTS_FILE)
         present = get_peft_model_state_dict(self.module, adapter_name=policy)
-        state = {name: like(tensor, present.get(name)) for name, tensor in state.items()}
-        result = set_peft_model_state_dict(self.module, state, adapter_name=policy)
-        if result.unexpected_keys:
-            raise ValueError(
-                f"{folder} does not fit adapter {policy!r}: unexpected {result.unexpected_keys[:3]}"
-            )
+        check_state(f"{folder}, adapter {policy!r}", state, present)
+        divided = {name: like(tensor, present[name]) for name, tensor in state.items()}
+        set_peft_model_state_dict(self.module, divided, adapter_name=policy)
 
 
 def _sort_names(file: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from peft import PeftConfig
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -34,6 +33,7 @@ from llm_marl_envs.hub.team_repository import (
     refuse_code,
 )
 from trainers.weights.adapters import AdapterWeights
+from trainers.weights.loading import WeightsError, load_model
 from trainers.weights.model_card import write_cards
 from trainers.weights.team_model import (
     SHARED,
@@ -162,15 +162,15 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
     """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
 
     Raises:
-        ValueError: nothing loadable under that name, or its weights are damaged.
+        ValueError: nothing loadable under that name, or its weights are damaged or not whole.
     """
     try:
         # In the weights' own bf16, AdamW would round most small updates away.
-        return AutoModelForCausalLM.from_pretrained(
-            model, **{"dtype": torch.float32, **(init_kwargs or {})}
+        return load_model(
+            AutoModelForCausalLM, model, **{"dtype": torch.float32, **(init_kwargs or {})}
         )
-    except SafetensorError as error:
-        raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
+    except WeightsError:
+        raise
     except OSError as error:
         raise _no_model(model, error) from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -285,10 +285,7 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     team = AdapterWeights(model, tokenizer, agents, config)
     team.admit(description.get("resting", ()))
     for policy in team.policies:
-        try:
-            team.load_policy(policy, folder / policy)
-        except SafetensorError as error:
-            raise ValueError(f"{folder / policy}: its weights are damaged ({error})") from error
+        team.load_policy(policy, folder / policy)
     return team
 
 
