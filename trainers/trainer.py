@@ -119,6 +119,8 @@ from trainers.schedules.population import Members
 from trainers.schedules.schedules import make_schedules
 from trainers.trackers.asked import stay_home
 from trainers.trackers.following import Trackers
+from trainers.weights.adapter_checks import try_out
+from trainers.weights.adapters import AdapterWeights
 from trainers.weights.model_card import training_facts
 from trainers.weights.sharding import keep_parts
 from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
@@ -245,6 +247,8 @@ class MAGRPOTrainer(GRPOTrainer):
         if args.frozen:
             self.team.freeze(args.frozen)
         self.team.admit(self._resting(args))
+        if isinstance(self.team, AdapterWeights):
+            try_out(self.team)
         self.token_policy = _token_policy(self.team, args)
 
     def _resting(self, args: MAGRPOConfig) -> Sequence[str]:

@@ -15,37 +15,17 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from peft import PeftConfig, TaskType, get_peft_model, inject_adapter_in_model
+from peft import PeftConfig, TaskType, get_peft_model
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
+from trainers.weights.adapter_checks import CONFIG_FILE, WEIGHTS_FILE, same_base
 from trainers.weights.loading import check_state, read_tensors
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
 from trainers.weights.team_model import SamplingBatch, TeamModel, check_policy_names
-
-WEIGHTS_FILE = "adapter_model.safetensors"
-
-
-def check_adapter(peft_config: PeftConfig, config: Any, *, trust: bool = False) -> None:
-    """Refuse adapters that fit no layer of a model, without its weights.
-
-    Args:
-        peft_config: of the adapters.
-        config: of the model, as `AutoConfig` has it.
-        trust: run code that comes with it (`trust_remote_code`).
-
-    Raises:
-        ValueError: PEFT finds nothing to adapt, or refuses what it finds.
-    """
-    with torch.device("meta"):  # shapes without numbers
-        empty = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
-        try:
-            inject_adapter_in_model(copy.deepcopy(peft_config), empty)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"lora: {error}") from error
 
 
 class AdapterWeights(TeamModel):
@@ -88,7 +68,7 @@ class AdapterWeights(TeamModel):
                 "of several policies; use LoRA"
             )
         peft_model: Any = None
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), same_base(model):
             for name in self.policies:
                 torch.manual_seed(derive_seed("adapter", seed, name))
                 try:
@@ -190,14 +170,19 @@ class AdapterWeights(TeamModel):
 
     def save_policy(self, policy: str, folder: Path, *, writes: bool = True) -> None:
         """An ordinary PEFT folder: adapter_config.json and weights at its root."""
+        self.save_adapter(policy, folder, writes=writes)
+        if writes:
+            self.tokenizers[policy].save_pretrained(folder)
+
+    def save_adapter(self, policy: str, folder: Path, *, writes: bool = True) -> None:
+        """As `save_policy`, without the tokenizer."""
         cpu = on_cpu(get_peft_model_state_dict(self.module, adapter_name=policy), keep=writes)
         if not writes:
             return
         folder.mkdir(parents=True, exist_ok=True)
         safetensors.torch.save_file(cpu, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         self.module.peft_config[policy].save_pretrained(str(folder))
-        _sort_names(folder / "adapter_config.json")
-        self.tokenizers[policy].save_pretrained(folder)
+        _sort_names(folder / CONFIG_FILE)
 
     def load_policy(self, policy: str, folder: Path) -> None:
         """Copy the folder's adapter over this one."""

@@ -307,7 +307,7 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
 
 
 def _check_read(path: Path, held: Mapping[str, int], model: Any) -> None:
-    """Refuse a file of which a tensor was left out: transformers skips names that it has no use for.
+    """Refuse a file of which a tensor was left out: transformers skips what it has no use for.
 
     Args:
         path: the file.

@@ -32,8 +32,14 @@ from llm_marl_envs.hub.team_repository import (
     check_base,
     refuse_code,
 )
+from trainers.weights.adapter_checks import (
+    WEIGHTS_FILE,
+    adapter_shapes,
+    different,
+    read_adapter_config,
+)
 from trainers.weights.adapters import AdapterWeights
-from trainers.weights.loading import WeightsError, load_model
+from trainers.weights.loading import WeightsError, check_state, load_model, shapes_in
 from trainers.weights.model_card import write_cards
 from trainers.weights.team_model import (
     SHARED,
@@ -105,6 +111,7 @@ def build_team_model(
         return FullWeights(loaded, reader, agents)
     if weights == SHARED:
         policy_of = dict.fromkeys(agents, SHARED)
+    adapter_shapes(peft_config, loaded)  # refuses before it makes
     return AdapterWeights(loaded, reader, policy_of, peft_config, seed)
 
 
@@ -267,14 +274,14 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     folder = Path(folder)
     description = read_team_file(folder)
     agents: dict[str, str] = description["agents"]
-    first = folder / next(iter(agents.values()))
+    first, resting = folder / next(iter(agents.values())), description.get("resting", ())
     if description["weights"] == SeparateWeights.mode:
         folders = {policy: str(folder / policy) for policy in agents.values()}
         return build_team_model(folders, list(agents), weights="separate", policies=agents)
     tokenizer = load_tokenizer(first)
     if description["weights"] == FullWeights.mode:
         return FullWeights(load_base(str(first)), tokenizer, list(agents))
-    config = PeftConfig.from_pretrained(str(first))
+    config = _one_config(folder, list(dict.fromkeys([*agents.values(), *resting])))
     base = base or base_of(folder, description)
     if not base:
         raise ValueError(
@@ -282,11 +289,32 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
             "pass its folder as base="
         )
     model = load_base(base, _without_code(folder, base))
+    shapes = adapter_shapes(config, model)
+    for policy in (*agents.values(), *resting):  # before anything of these shapes is made
+        file = folder / policy / WEIGHTS_FILE
+        check_state(str(file), shapes_in(file), shapes)
     team = AdapterWeights(model, tokenizer, agents, config)
-    team.admit(description.get("resting", ()))
+    team.admit(resting)
     for policy in team.policies:
         team.load_policy(policy, folder / policy)
     return team
+
+
+def _one_config(folder: Path, policies: Sequence[str]) -> PeftConfig:
+    """The configuration of all adapters of a team.
+
+    Raises:
+        ValueError: one is missing, damaged or another than the first.
+    """
+    configs = [read_adapter_config(folder / policy) for policy in policies]
+    for policy, config in zip(policies, configs, strict=True):
+        other = different(configs[0], config)
+        if other:
+            raise ValueError(
+                f"{folder / policy}: its adapter is of another kind than that of {policies[0]!r} "
+                f"({', '.join(other)}), and the adapters of a team are alike"
+            )
+    return configs[0]
 
 
 def base_of(folder: Path, description: Mapping[str, Any]) -> str:
@@ -343,8 +371,11 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
         check_policy_names([*seats.values(), *resting])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if "weights" not in description:
-        raise ValueError(f"{path}: 'weights' is missing")
+    if description.get("weights") not in WEIGHT_MODES:
+        raise ValueError(
+            f"{path}: 'weights' is {description.get('weights')!r:.80}; expected one of "
+            f"{', '.join(WEIGHT_MODES)}"
+        )
     home = path.parent.resolve()
     for policy in (*seats.values(), *resting):
         place = (home / policy).resolve()
