@@ -110,7 +110,21 @@ def adapter_shapes(peft_config: PeftConfig, model: PreTrainedModel) -> dict[str,
     return _shapes(peft_config, empty)
 
 
+def refuse_prompts(config: PeftConfig) -> None:
+    """Refuse what PEFT keeps outside of layers.
+
+    Raises:
+        ValueError: prompts or tokens are to be learned.
+    """
+    if config.is_prompt_learning or getattr(config, "trainable_token_indices", None):
+        raise ValueError(
+            f"{config.peft_type}: learned prompts and tokens are not supported as weights of "
+            "several policies; use LoRA"
+        )
+
+
 def _shapes(peft_config: PeftConfig, empty: PreTrainedModel) -> dict[str, torch.Tensor]:
+    refuse_prompts(peft_config)
     whole = empty.num_parameters()
     try:
         with torch.device("meta"):

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
-from trainers.weights.adapter_checks import CONFIG_FILE, WEIGHTS_FILE, same_base
+from trainers.weights.adapter_checks import CONFIG_FILE, WEIGHTS_FILE, refuse_prompts, same_base
 from trainers.weights.loading import check_state, read_tensors
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
@@ -62,11 +62,7 @@ class AdapterWeights(TeamModel):
         if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
             peft_config = copy.copy(peft_config)
             peft_config.task_type = TaskType.CAUSAL_LM
-        if peft_config.is_prompt_learning or getattr(peft_config, "trainable_token_indices", None):
-            raise ValueError(
-                f"{peft_config.peft_type}: learned prompts and tokens are not supported as weights "
-                "of several policies; use LoRA"
-            )
+        refuse_prompts(peft_config)
         peft_model: Any = None
         with torch.random.fork_rng(), same_base(model):
             for name in self.policies:

@@ -63,7 +63,9 @@ class ChatTemplate:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
         self.tokenizer = tokenizer
         self.template_kwargs = dict(template_kwargs or {})
-        self.dated = DATED in tokenizer.get_chat_template()
+        written: Any = tokenizer.chat_template  # one text, or name -> text
+        templates = written.values() if isinstance(written, Mapping) else [written]
+        self.dated = any(DATED in text for text in templates)
         if self.dated:
             self.template_kwargs.setdefault(TODAY, date.today().isoformat())
         self.applied([_said("user", PROBE_USER)], prompt=True)  # refuses what cannot be rendered
