@@ -104,7 +104,7 @@ def rendered(template: str, **more: Any) -> str:
 
 @pytest.mark.parametrize("case", ["loops", "times", "format", "join of a map", "much text"])
 def test_a_template_beyond_its_limits_is_an_error(case: str):
-    with pytest.raises(TemplateLimitError, match="more|wide"):
+    with pytest.raises(TemplateLimitError, match=r"more|wide"):
         rendered(HOSTILE[case])
 
 
