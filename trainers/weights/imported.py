@@ -278,7 +278,9 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
 
     print(f"reading {path.name}: tokenizer, then weights")
     try:
-        held = {tensor.name: int(tensor.n_elements) for tensor in GGUFReader(path).tensors}
+        reader = GGUFReader(path)
+        held = {tensor.name: int(tensor.n_elements) for tensor in reader.tensors}
+        _check_blocks(path, reader, len(held))
         _check_space(folder, sum(held.values()))
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
         # Kept in bits, a model could not be trained.
@@ -304,6 +306,16 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     return model, tokenizer
+
+
+def _check_blocks(path: Path, reader: Any, tensors: int) -> None:
+    """Refuse a file that says it has more layers than tensors: each of them would be made."""
+    for name, field in reader.fields.items():
+        if name.endswith(".block_count") and int(field.contents()) > tensors:
+            raise WeightsError(
+                f"{path}: {name} is {field.contents():,}, and it holds {tensors} tensors; it is "
+                "damaged"
+            )
 
 
 def _check_read(path: Path, held: Mapping[str, int], model: Any) -> None:

@@ -20,13 +20,15 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedModel
+from transformers import AutoConfig, PreTrainedModel
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from llm_marl_envs.files.json_files import read_json
 from trainers.weights.sharding import like
 
 SHOWN = 3
+LARGER = 3
+"""Times what a folder holds: where weights are only missing, they are named."""
 POOLER = re.compile(r"(.*\.)?pooler\..*")
 """Of an encoder. Classifiers without one are saved with it."""
 
@@ -58,6 +60,8 @@ def load_model(kind: Any, name: str, *, body: bool = False, **kwargs: Any) -> An
             model = load_model(kind, named, body=body, **kwargs)
             found = model.load_adapter(name).to_dict()
         else:
+            if Path(name).is_dir() and "gguf_file" not in kwargs:
+                _refuse_larger(kind, Path(name), what, kwargs)
             model, found = kind.from_pretrained(
                 name,
                 **{**kwargs, "output_loading_info": True, "ignore_mismatched_sizes": True},
@@ -74,6 +78,30 @@ def load_model(kind: Any, name: str, *, body: bool = False, **kwargs: Any) -> An
         mismatched=[entry[0] for entry in found["mismatched_keys"]],
     )
     return model
+
+
+def _refuse_larger(kind: Any, folder: Path, what: str, kwargs: Mapping[str, Any]) -> None:
+    """Refuse a configuration of far more weights than a folder holds, before any is made.
+
+    Of weights in packed bits, and of pickles, nobody knows how many there are.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    trust = bool(kwargs.get("trust_remote_code"))
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=trust)
+    if not files or getattr(config, "quantization_config", None):
+        return
+    held = [tensor for file in files for tensor in shapes_in(file).values()]
+    layers = getattr(config.get_text_config(), "num_hidden_layers", None) or 0
+    if layers <= len(held):
+        with torch.device("meta"):
+            empty = kind.from_config(config, trust_remote_code=trust)
+        whole = sum(tensor.numel() for tensor in held)
+        if empty.num_parameters() <= LARGER * whole:
+            return
+    raise WeightsError(
+        f"{what}: its configuration is of a larger model than its {len(held)} tensors are ("
+        f"{layers:,} layers); they are damaged, or of another model"
+    )
 
 
 def check_keys(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,20 @@ def test_critics_are_not_half_loaded(model: Path, tmp_path: Path):
     heads.load(tmp_path, {"heads": {"a": [0.0] * 33}, "scale": heads.scale.state})
     with pytest.raises(WeightsError, match=r"1 missing \(b\)"):
         heads.attach(team)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "change",
+    [{"num_hidden_layers": 10**8}, {"hidden_size": 2**22}, {"vocab_size": 10**9}],
+)
+def test_a_configuration_of_a_giant_makes_none(model: Path, change: dict[str, int]):
+    file = model / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    begun = time.monotonic()
+    with pytest.raises(WeightsError, match="a larger model"):
+        load_model(AutoModelForCausalLM, str(model))
+    assert time.monotonic() - begun < 20
 
 
 def test_the_error_names_three_and_no_more():
