@@ -172,7 +172,9 @@ class Hub:
             return as_json(
                 [
                     *(
-                        {**one, "size": repo.sizes.get(one["path"], one["size"])}
+                        {**one, "size": repo.sizes[one["path"]]}
+                        if one["path"] in repo.sizes
+                        else one
                         for one in entries(files)
                     ),
                     *({"type": t, "path": p, "oid": "0" * 40} for p, t in repo.odd.items()),

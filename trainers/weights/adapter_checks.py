@@ -34,8 +34,6 @@ WEIGHTS_FILE = "adapter_model.safetensors"
 NAME = "adapter"
 WORDS = 8
 """Tokens of the text that tells whether a policy begins at its base."""
-ROUNDING = 10.0
-"""Times the square root of the precision: what adapters that add nothing may change of a score."""
 OTHER = 3.0
 MOST_SAID = 160
 REPEATED = re.compile(r"[*+}]")
@@ -203,12 +201,13 @@ def try_out(team: AdapterWeights) -> None:
 
 @torch.no_grad()
 def _begin_at_base(team: AdapterWeights) -> None:
-    words = torch.arange(WORDS, device=team.device)[None] % team.bases[0].config.vocab_size
+    embedded: Any = team.bases[0].get_input_embeddings()
+    words = torch.arange(WORDS, device=team.device)[None] % embedded.weight.shape[0]
     with team.evaluating():
         with team.module.disable_adapter():
             base = team.module(input_ids=words, use_cache=False).logits
-        precision = torch.finfo(base.dtype).eps
-        near = ROUNDING * precision**0.5 * float(base.abs().max())
+        # Adapters that add nothing may still round otherwise.
+        near = torch.finfo(base.dtype).eps ** 0.5 * float(base.abs().max())
         for policy in team.policies:
             team.activate(policy)
             scores = team.module(input_ids=words, use_cache=False).logits

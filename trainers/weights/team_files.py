@@ -54,6 +54,17 @@ TEAM_VERSION = 1
 TOKENIZER_FILES = "tokenizer*", "vocab*", "*.model"
 """What a folder with a tokenizer holds one of."""
 
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "base": str,
+    "env_id": str,
+    "env_kwargs": dict,
+    "chat_template_kwargs": dict,
+    "max_completion_length": int,
+    "temperature": (int, float),
+    "tool_format": (str, dict),
+}
+"""Of `team.json`, what it may hold there, beside null."""
+
 Models = str | PreTrainedModel | Mapping[str, str | PreTrainedModel]
 Tokenizers = Tokenizer | Mapping[str, Tokenizer]
 
@@ -371,6 +382,9 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
         check_policy_names([*seats.values(), *resting])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    for key, kinds in FIELDS.items():
+        if description.get(key) is not None and not isinstance(description[key], kinds):
+            raise ValueError(f"{path}: {key!r} is damaged, {description[key]!r:.80}")
     if description.get("weights") not in WEIGHT_MODES:
         raise ValueError(
             f"{path}: 'weights' is {description.get('weights')!r:.80}; expected one of "

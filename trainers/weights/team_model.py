@@ -49,13 +49,14 @@ def check_policy_names(names: Iterable[str]) -> None:
     ]
     if bad:
         raise ValueError(
-            f"policy names {bad}: expected names of folders, without / \\ : or control characters, "
-            f"at most {LONGEST_NAME} bytes, no blank or dot at an end; choose others with policies="
+            f"policy names {bad!s:.120}: expected names of folders, without / \\ : or control "
+            f"characters, at most {LONGEST_NAME} bytes, no blank or dot at an end; choose others "
+            "with policies="
         )
     if len({name.casefold() for name in listed}) < len(set(listed)):
         raise ValueError(
-            f"policy names {sorted(set(listed))}: two differ in case alone, and many file systems "
-            "would give them one folder; choose others with policies="
+            f"policy names {sorted(set(listed))!s:.120}: two differ in case alone, and many file "
+            "systems would give them one folder; choose others with policies="
         )
 
 

@@ -64,7 +64,7 @@ DAMAGES: list[tuple[Change, str]] = [
     (halved, "missing"),
     (extra, "unexpected"),
     (reshaped, "of another shape"),
-    (lambda state: {}, "missing"),
+    (lambda state: {}, "missing|larger"),
 ]
 
 
