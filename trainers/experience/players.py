@@ -184,9 +184,9 @@ class Players:
                 file = checkpoint / FOLDER / f"{name}.safetensors"
                 state = read_tensors(file)
                 self.weights.keep(policy, name)
-                kept = {str(i): weight for i, weight in enumerate(self.weights.kept(name))}
-                check_state(str(file), state, kept)
-                for number, weight in kept.items():
+                own = {str(i): weight for i, weight in enumerate(self.weights.kept(name))}
+                check_state(str(file), state, own)
+                for number, weight in own.items():
                     weight.copy_(state[number])
                 self._files[name] = file
 

@@ -287,7 +287,7 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
         config = GgufConfig(dequantize=True)
         model: Any = load_model(
             AutoModelForCausalLM,
-            path.parent,
+            str(path.parent),
             gguf_file=path.name,
             dtype="float32",
             quantization_config=config,

@@ -60,7 +60,6 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "env_kwargs": dict,
     "chat_template_kwargs": dict,
     "max_completion_length": int,
-    "temperature": (int, float),
     "tool_format": (str, dict),
 }
 """Of `team.json`, what it may hold there, beside null."""

@@ -15,7 +15,7 @@ that no chat template needs are not there. Owns also the date that a template wr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import datetime
 from functools import lru_cache, wraps
@@ -125,7 +125,7 @@ def _size(value: Any, *, deep: bool = True) -> int:
             total += len(one) + 1
         elif isinstance(one, int):
             total += one.bit_length() // 3 + 1
-        elif isinstance(one, Sized):
+        elif isinstance(one, Collection):
             total += ENTRY * (len(one) + 1)
             if deep and total <= left.work and not isinstance(one, range):
                 waiting.extend(one)
@@ -137,7 +137,7 @@ def _size(value: Any, *, deep: bool = True) -> int:
 
 def _spend_growth(name: str, first: Any, others: Any) -> None:
     """Count the largest result that a filter or method can have, before it is made."""
-    times = sum(len(one) for one in others if isinstance(one, Sized))
+    times = sum(len(one) for one in others if isinstance(one, Collection))
     numbers = sum(abs(one) for one in others if isinstance(one, int))
     _spend(numbers)
     if name == "format":

@@ -260,7 +260,7 @@ def test_a_damaged_team_file_is_named(tmp_path: Path, agents: Any):
         ({"weights": {}}, "'weights' is {}"),
         ({"chat_template_kwargs": ["x"]}, "'chat_template_kwargs' is damaged"),
         ({"max_completion_length": "x"}, "'max_completion_length' is damaged"),
-        ({"temperature": "x" * 5000}, "'temperature' is damaged"),
+        ({"tool_format": 5}, "'tool_format' is damaged"),
         ({"base": 5}, "'base' is damaged"),
     ],
 )
