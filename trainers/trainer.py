@@ -32,7 +32,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -109,10 +109,11 @@ from trainers.running.failures import FailedEpisodes, FailureWindow
 from trainers.running.folder import checkpoint_after, newest_checkpoint, step_of, transcript
 from trainers.running.memory import bounded_by, peak_mib
 from trainers.running.processes import Processes
-from trainers.running.resume import Run, decided
+from trainers.running.resume import Run, checkpoint_to_resume, decided
 from trainers.running.same_run import (
     environments_of,
     origin,
+    recorded_settings,
     sampled_by,
     settings_of,
     write_settings,
@@ -122,11 +123,14 @@ from trainers.schedules.population import Members
 from trainers.schedules.schedules import make_schedules
 from trainers.trackers.asked import stay_home
 from trainers.trackers.following import Trackers
+from trainers.weights.adapter_checks import try_out
+from trainers.weights.adapters import AdapterWeights
 from trainers.weights.model_card import training_facts
 from trainers.weights.sharding import keep_parts
 from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.weights.team_model import SeparateWeights, TeamModel
 from trainers.weights.team_module import fit_for_trl
+from trainers.weights.template_limits import TODAY
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
@@ -251,6 +255,9 @@ class MAGRPOTrainer(GRPOTrainer):
         if args.frozen:
             self.team.freeze(args.frozen)
         self.team.admit(self._resting(args))
+        if isinstance(self.team, AdapterWeights):
+            try_out(self.team)
+        self._date_is_given = TODAY in (args.chat_template_kwargs or {})
         self.token_policy = _token_policy(self.team, args)
 
     def _resting(self, args: MAGRPOConfig) -> Sequence[str]:
@@ -301,6 +308,10 @@ class MAGRPOTrainer(GRPOTrainer):
         self.failures = FailedEpisodes(self.args, main, self._save_before_the_end)
         self.stage = Stage(self.collector, self.players, self.processes, self.clock)
         self.token_policy.timed = partial(self.clock.part, "sampling")
+        today = [self.token_policy.today]
+        if self.args.world_size > 1:  # midnight may lie between the first process and the last
+            broadcast_object_list(today)
+        self._date(today[0])
 
     def _settle(self) -> None:
         """What can only be done once TRL's constructor has run."""
@@ -808,6 +819,7 @@ class MAGRPOTrainer(GRPOTrainer):
             ValueError: `output_dir` holds another run, or this one and nothing is resumed, or the
                 checkpoint is of a run with other settings; the message names what differs.
         """
+        self._date_as_begun(resume_from_checkpoint)
         run = self.this_run()
         with run.held(resume_from_checkpoint, self.accelerator) as checkpoint:
             ended = checkpoint and self.checkpoints.ended(checkpoint, run.updates)
@@ -839,6 +851,22 @@ class MAGRPOTrainer(GRPOTrainer):
         """Whether a signal ended `train` before the last update; it left a checkpoint."""
         return self.interrupt.stopping and self.state.global_step < self.state.max_steps
 
+    def _date(self, today: str | None) -> None:
+        """Let chat templates write this date, which is a setting of the run."""
+        if self.token_policy.today is not None:
+            self.token_policy.date(today)
+            self.args.chat_template_kwargs = dict(self.token_policy.template_kwargs or {})
+
+    def _date_as_begun(self, resume: Any) -> None:
+        """A run that goes on reads the date of its start, unless its settings name another one."""
+        if self.token_policy.today is None or self._date_is_given:
+            return
+        with suppress(ValueError):  # no checkpoint, or a damaged one: refused where it is needed
+            checkpoint = checkpoint_to_resume(Path(str(self.args.output_dir)), resume)
+            if checkpoint is not None:
+                then = recorded_settings(checkpoint)["trainer"].get("chat_template_kwargs") or {}
+                self._date(then.get(TODAY, self.token_policy.today))
+
     # -- the folder and its checkpoints -----------------------------------------------------------
     @cached_property
     def _environments(self) -> dict[str, Any]:
@@ -866,6 +894,7 @@ class MAGRPOTrainer(GRPOTrainer):
         Raises:
             ValueError: the folder holds a run, or the checkpoint is of another one.
         """
+        self._date_as_begun(resume)
         return decided(self.accelerator, lambda: self.this_run().check(resume))
 
     def save_team(self, folder: str | Path) -> None:

@@ -25,6 +25,7 @@ from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
 from trainers.experience.seating import Seating, past_self
 from trainers.policies.token_policy import TokenPolicy
+from trainers.weights.loading import check_state, read_tensors
 
 FOLDER = "pool"
 """In a checkpoint: one file for each past self."""
@@ -183,10 +184,12 @@ class Players:
         for policy, updates in self.kept.items():
             for name in (past_self(policy, update) for update in updates):
                 file = checkpoint / FOLDER / f"{name}.safetensors"
-                state = safetensors.torch.load_file(file)
+                state = read_tensors(file)
                 self.weights.keep(policy, name)
-                for number, weight in enumerate(self.weights.kept(name)):
-                    weight.copy_(state[str(number)])
+                own = {str(i): weight for i, weight in enumerate(self.weights.kept(name))}
+                check_state(str(file), state, own)
+                for number, weight in own.items():
+                    weight.copy_(state[number])
                 self._files[name] = file
 
     def _forget(self, policy: str, update: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import json
 import os
 import signal
 from contextlib import ExitStack
@@ -12,12 +14,14 @@ from typing import Any
 import pytest
 import torch
 from support.full_disk import full_disk
-from support.models import make_trainer, weights
+from support.models import lora, make_trainer, settings, untrained, weights
 from support.process_cases import Uneven
 from support.toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs import make
+from trainers.trainer import MAGRPOTrainer
+from trainers.weights import chat
 from trainers.weights.team_files import load_team, read_team_file
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
@@ -272,3 +276,46 @@ def test_arguments_of_the_environment_that_are_no_json_can_be_saved(tmp_path: Pa
     saved = read_team_file(tmp_path / "team")["env_kwargs"]["tasks"]
     assert "not saved" in saved
     assert "0x" not in saved
+
+
+DATED = (
+    "{% for m in messages %}<|im_start|>{{ m.role }} {{ strftime_now('%d %b %Y') }}\n"
+    "{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_a_run_that_goes_on_on_another_day_reads_the_date_of_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Day(datetime.date):
+        now = "2026-11-27"
+
+        @classmethod
+        def today(cls) -> Any:
+            return cls.fromisoformat(cls.now)
+
+    monkeypatch.setattr(chat, "date", Day)
+
+    def trainer(folder: str, **changes: Any) -> MAGRPOTrainer:
+        model, tokenizer = untrained()
+        tokenizer.chat_template = DATED
+        plan = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, **changes}
+        args = settings(tmp_path / folder, **plan)
+        return MAGRPOTrainer(model, Lower, args, processing_class=tokenizer, peft_config=lora())
+
+    unbroken = trainer("unbroken")
+    unbroken.train()
+    trainer("run", max_steps=1).train()
+    Day.now = "2026-11-28"
+    resumed = trainer("run")
+    assert resumed.check_folder(True) == tmp_path / "run" / "checkpoint-1"
+    resumed.train(resume_from_checkpoint=True)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])
+    resumed.save_team(tmp_path / "team")
+    kept = json.loads((tmp_path / "team" / "team.json").read_text())["chat_template_kwargs"]
+    assert kept == {"today": "2026-11-27"}
+    other = trainer("run", chat_template_kwargs={"today": "2026-11-28"})
+    with pytest.raises(ValueError, match=r"today: '2026-11-27' -> '2026-11-28'"):
+        other.train(resume_from_checkpoint=True)
