@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+from llm_marl_envs.files.foreign import yaml_of
 
 TEAM_HELP = (
     "folder of a saved team, hub:owner/name of one on the Hub, or a policy for every seat: expert, "
@@ -146,9 +146,9 @@ def assignments(pairs: Sequence[str]) -> dict[str, Any]:
         if key in settings:
             raise ValueError(f"{key!r} is given twice")
         try:
-            settings[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{pair!r}: the value is no YAML: {error}") from error
+            settings[key] = yaml_of(value)
+        except ValueError as error:
+            raise ValueError(f"{pair!r:.100}: the value is no YAML: {error}") from error
     return settings
 
 

@@ -14,11 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llm_marl_envs.core.checks import suggestion
 from llm_marl_envs.core.mirror import mirror
 from llm_marl_envs.core.plugins import DISTRIBUTION, ENVIRONMENTS, REFERENCE, Entry, entries
+from llm_marl_envs.files.foreign import yaml_of
 
 APIS = ("parallel", "aec")
 ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
@@ -104,10 +103,7 @@ def read_registry(path: Path) -> dict[str, EnvSpec]:
     Raises:
         ValueError: the file is no such YAML; the message says where.
     """
-    try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
+    entries = yaml_of(path.read_bytes(), path)
     if not isinstance(entries, dict):
         raise ValueError(f"{path}: expected a map from id to entry, got {type(entries).__name__}")
     return {env_id: _read_entry(path, env_id, entry) for env_id, entry in entries.items()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import json
 import os
 import re
 from abc import ABC, abstractmethod
@@ -20,6 +19,8 @@ from pathlib import Path
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, ClassVar, Concatenate, ParamSpec
+
+from llm_marl_envs.files.foreign import json_of
 
 SPLITS = ("train", "val", "test", "ood")
 # Shares of rows that bring no split of their own; val and test are small because such files are.
@@ -383,14 +384,10 @@ def parse_jsonl(content: bytes, where: str) -> list[Row]:
     for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line.decode("utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{where}, line {number}: no JSON ({error})") from error
+        place = f"{where}, line {number}"
+        row = json_of(line, place)
         if not isinstance(row, dict):
-            raise ValueError(
-                f"{where}, line {number}: expected an object, got {type(row).__name__}"
-            )
+            raise ValueError(f"{place}: expected an object, got {type(row).__name__}")
         rows.append(row)
     return rows
 

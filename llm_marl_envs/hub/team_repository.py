@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from llm_marl_envs.files.cache import cache_folder, made_once, written_whole
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.hub.client import COMMIT, Listed, Repository, fetch, list_files
 
@@ -68,11 +69,11 @@ def policies_of(team: Mapping[str, Any], where: Any) -> list[str]:
     seats, resting = team.get("agents"), team.get("resting", [])
     if not isinstance(seats, dict) or not seats or not isinstance(resting, list):
         raise ValueError(f"{where}: 'agents' is missing or damaged; expected seat -> policy")
-    names = list(dict.fromkeys([*seats.values(), *resting]))
+    names = [*seats.values(), *resting]
     for name in names:
         if not isinstance(name, str) or "/" in name or problem_of(name) or name == BASE:
             raise ValueError(f"{where}: {name!r:.80} cannot be the name of a policy")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def problem_of(path: str) -> str | None:
@@ -176,7 +177,7 @@ def is_safetensors(file: Path) -> bool:
         if not 2 <= length <= file.stat().st_size - 8:
             return False
         try:
-            return isinstance(json.loads(opened.read(length)), dict)
+            return isinstance(json_of(opened.read(length)), dict)
         except ValueError:
             return False
 

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from llm_marl_envs.files.cache import fingerprint
+from llm_marl_envs.files.foreign import yaml_of
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.hub.client import Repository
 from llm_marl_envs.hub.team_repository import (
@@ -188,7 +189,7 @@ def _card(folder: Path, team: Mapping[str, Any], repository: Repository, measure
     own = folder / CARD_FILE
     text = own.read_text(encoding="utf-8") if own.is_file() else "# A team\n"
     front = FRONT.match(text)
-    data = yaml.safe_load(front[1]) if front else {}
+    data = yaml_of(front[1], own) if front else {}
     if not isinstance(data, dict):
         raise ValueError(f"{own}: what stands between the first two --- is no map")
     body = (text[front.end() :] if front else text).partition(ADDED)[0].strip()

@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.files.json_files import read_json
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
 from trainers.weights.team_model import SamplingBatch, TeamModel, check_policy_names
@@ -215,7 +216,7 @@ def _sort_names(file: Path) -> None:
 
     A saved team is known by its files, so equal teams must have equal ones.
     """
-    config = json.loads(file.read_text(encoding="utf-8"))
+    config = read_json(file)
     for key in ("target_modules", "exclude_modules"):
         if isinstance(config.get(key), list):
             config[key] = sorted(config[key])

@@ -17,11 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llm_marl_envs import __version__
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import plain
+from llm_marl_envs.files.foreign import yaml_of
 from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.measure.numbers.estimates import Estimate, exact_mean, over_tasks
 from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
@@ -114,7 +113,7 @@ def benchmark(name: str) -> Benchmark:
     if name not in benchmarks():
         raise ValueError(f"benchmark {name!r}: expected one of {benchmarks()}")
     data = files("llm_marl_envs").joinpath("data", f"{name}.yaml").read_bytes()
-    fields = yaml.safe_load(data)
+    fields = yaml_of(data, name)
     entries = {key: Entry(**entry) for key, entry in fields.pop("entries").items()}
     return Benchmark(**fields, entries=entries, sha256=hashlib.sha256(data).hexdigest())
 

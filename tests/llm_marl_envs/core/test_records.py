@@ -92,8 +92,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         (b"[1]", "line 3: expected the object of an episode, got list"),
         (b"\xff\xfe", "line 3.*utf-8"),
         (b'{"version": 9}', "line 3: transcript version 9: this release reads 1"),
-        (b'{"version": 1}', "line 3: transcript lacks the field 'env_id'"),
-        (None, "line 3: a field of the transcript is of the wrong kind"),
+        (b'{"version": 1}', "line 3: transcript: 'env_id' is missing"),
+        (None, "line 3: transcript: turns: expected a list, got 3"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: bytes | None, words: str) -> None:
