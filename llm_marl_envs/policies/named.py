@@ -24,7 +24,7 @@ from llm_marl_envs.core.specs import spec
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.hub.team_repository import TEAM_FILE, team_folder
 from llm_marl_envs.policies.base import Policy, check_team
-from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.endpoint import EndpointPolicy, at_endpoint
 from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
@@ -304,7 +304,7 @@ def make_agreed(argument: str, context: Context) -> Policy:
 
 
 def make_endpoint(argument: str, context: Context) -> Policy:
-    """`endpoint:URL` or `endpoint:URL#MODEL`: an OpenAI-compatible server.
+    """`endpoint:URL` or `endpoint:URL#MODEL`: an OpenAI-compatible server, see `at_endpoint`.
 
     Raises:
         ValueError: no such URL, or variables of a chat template, which the server applies.
@@ -324,7 +324,7 @@ def make_vllm(argument: str, context: Context) -> Policy:
 
 
 def _endpoint(kind: str, argument: str, context: Context, *, token_ids: bool) -> EndpointPolicy:
-    url, _, model = argument.partition("#")
+    url, model, options = at_endpoint(argument)
     check_url(url)  # before anything quotes it
     sampling = context.sampling
     if sampling.template:
@@ -334,8 +334,9 @@ def _endpoint(kind: str, argument: str, context: Context, *, token_ids: bool) ->
         )
     return EndpointPolicy(
         url,
-        model or None,
+        model,
         temperature=sampling.at(),
+        options=options,
         max_completion_length=sampling.length,
         token_ids=token_ids,
         tool_format=sampling.tool_format or "line",
