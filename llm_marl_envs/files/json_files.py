@@ -94,6 +94,7 @@ def from_json(kind: Any, value: Any, where: Any, *, nan: bool = False) -> Any:
 
 
 def _read(kind: Any, value: Any, name: str, nan: bool) -> Any:
+    of: Any
     of, inside = _parts(kind)
     if of in (Union, UnionType):  # X | None
         return None if value is None else _read(inside[0], value, name, nan)

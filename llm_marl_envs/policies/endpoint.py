@@ -292,9 +292,9 @@ def checked_ids(ids: Any) -> tuple[int, ...]:
     Raises:
         UselessAnswerError: one is no whole number from 0.
     """
-    wrong = next((one for one in ids if not _whole(one)), None)
-    if wrong is not None:
-        raise UselessAnswerError(f"it sent the token id {wrong!r:.80}; expected whole numbers")
+    wrong = [one for one in ids if not _whole(one)]
+    if wrong:
+        raise UselessAnswerError(f"it sent the token id {wrong[0]!r:.80}; expected whole numbers")
     return tuple(ids)
 
 

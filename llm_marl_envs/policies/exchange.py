@@ -148,4 +148,4 @@ class _Secure(urllib.request.HTTPSHandler):
 
     def https_open(self, req: Any) -> Any:
         opened: Any = partial(self.lines.opened, HTTPSConnection)
-        return self.do_open(opened, req, context=self._context)
+        return self.do_open(opened, req)

@@ -483,6 +483,15 @@ _OF_EPISODES = (
         chart="Episodes and actions cut",
     ),
     _of_action(
+        name="empty_actions",
+        title="empty actions",
+        unit="share",
+        doc="actions without a text, as where a server's parser of reasoning keeps all of it",
+        better=-1,
+        compute=lambda turn: float(not turn.action.strip()),
+        path=("faults", "empty_actions"),
+    ),
+    _of_action(
         name="overlong_actions",
         title="overlong actions",
         unit="share",

@@ -82,7 +82,8 @@ class Cost:
 class Faults:
     """What went wrong apart from wrong answers: shares in [0, 1], see the table of metrics.
 
-    None where no action was asked for a form (`info["readable"]`), or no tool was called.
+    None where no action was asked for a form (`info["readable"]`), or no tool was called; of empty
+    actions, in files of older releases.
     """
 
     truncated_episodes: float
@@ -91,6 +92,7 @@ class Faults:
     unreadable_actions: float | None
     format_success: float | None
     failed_calls: float | None = None
+    empty_actions: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +285,7 @@ def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | N
         unreadable_actions=over_actions("unreadable_actions", turns),
         format_success=mean(values["format_success"]),
         failed_calls=over_actions("failed_calls", turns),
+        empty_actions=over_actions("empty_actions", turns) or 0.0,
     )
 
 
