@@ -44,7 +44,7 @@ def json_of(content: bytes | str, where: Any = "", *, strict: bool = False) -> A
     """
     numbers: Any = {"parse_constant": _no_number, "parse_float": _finite} if strict else {}
     try:
-        text = _text(content)
+        text = text_of(content)
         if _LONG.search(text):
             numbers["parse_int"] = _whole
         value = json.loads(text, object_pairs_hook=each_once, **numbers)
@@ -68,7 +68,7 @@ def yaml_of(content: bytes | str, where: Any = "") -> Any:
             large, see `DEEPEST`, `LONGEST`, `LARGEST_TREE` and `MOST_MERGED`.
     """
     try:
-        value = yaml.load(_text(content), _Loader)
+        value = yaml.load(text_of(content), _Loader)
         if _measured(value, 1, {})[1] > LARGEST_TREE:
             raise ValueError(f"it repeats parts of itself to over {LARGEST_TREE} values")
     except yaml.MarkedYAMLError as error:
@@ -80,6 +80,21 @@ def yaml_of(content: bytes | str, where: Any = "") -> Any:
     except (yaml.YAMLError, *_UNTAGGED) as error:
         raise ValueError(f"{_begin(where)}malformed YAML: {_short(error)}") from error
     return value
+
+
+def text_of(content: bytes | str, where: Any = "") -> str:
+    """The text, or that of its bytes in UTF-8, without a mark of byte order.
+
+    Raises:
+        ValueError: the bytes are no UTF-8.
+    """
+    if isinstance(content, bytes):
+        try:
+            content = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            said = f"byte {error.start} is no utf-8; save it as UTF-8"
+            raise ValueError(f"{_begin(where)}{said}") from error
+    return content.removeprefix(_MARK)
 
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -94,15 +109,6 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _UNTAGGED = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What comes of a value that is not what its tag says: `!!bool x` is a KeyError."""
 _TOO_DEEP = f"nested too deep, expected at most {DEEPEST} values inside each other"
-
-
-def _text(content: bytes | str) -> str:
-    if isinstance(content, bytes):
-        try:
-            content = content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"byte {error.start} is no utf-8; save it as UTF-8") from error
-    return content.removeprefix(_MARK)
 
 
 def _begin(where: Any) -> str:

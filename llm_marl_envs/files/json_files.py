@@ -94,7 +94,6 @@ def from_json(kind: Any, value: Any, where: Any, *, nan: bool = False) -> Any:
 
 
 def _read(kind: Any, value: Any, name: str, nan: bool) -> Any:
-    of: Any
     of, inside = _parts(kind)
     if of in (Union, UnionType):  # X | None
         return None if value is None else _read(inside[0], value, name, nan)
@@ -113,9 +112,9 @@ def _read(kind: Any, value: Any, name: str, nan: bool) -> Any:
         return float(value)
     if of is Any or (of is not float and type(value) is of):
         return value
-    choices = inside if of is Literal else [*of] if issubclass(of, Enum) else ()
+    choices = _choices(of, inside)
     if isinstance(value, str) and value in choices:
-        return value if of is Literal else of(value)
+        return choices[choices.index(value)]
     form = "a list" if of is tuple or listed else "an object"
     expected = f"one of {[*map(str, choices)]}" if choices else KINDS.get(of, form)
     raise ValueError(f"{name}: expected {expected}, got {value!r:.80}")
@@ -124,6 +123,10 @@ def _read(kind: Any, value: Any, name: str, nan: bool) -> Any:
 @cache
 def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     return get_origin(kind) or kind, get_args(kind)
+
+
+def _choices(of: Any, inside: tuple[Any, ...]) -> tuple[Any, ...]:
+    return inside if of is Literal else tuple(of) if issubclass(of, Enum) else ()
 
 
 _hints = cache(get_type_hints)

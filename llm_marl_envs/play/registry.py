@@ -166,6 +166,8 @@ def _changed(env: Any, name: str, options: Any) -> dict[str, Any]:
 
     if not isinstance(options, Mapping):
         raise TypeError(f"{name}={options!r:.80}: expected a dict")
+    if odd := [key for key in options if not isinstance(key, str)]:
+        raise TypeError(f"{name}: expected texts as keys, got {odd[0]!r:.80}")
     if name in ("memory", "channel"):
         env = {"memory": Memory, "channel": Channel}[name](env, **options)
     else:
