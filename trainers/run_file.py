@@ -18,6 +18,7 @@ A run file has these keys:
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -150,7 +151,7 @@ def _by_recipe(algorithm: Any) -> bool:
     # A module under `plugins` that registers names has imported these, and torch.
     if name not in recipes and "trainers.algorithms" not in sys.modules:
         hint = suggestion(name, [*algorithms, *recipes])
-        raise ValueError(f"algorithm={name!r}: no such algorithm{hint}")
+        raise ValueError(f"algorithm={name!r:.200}: no such algorithm{hint}")
     return True
 
 
@@ -200,7 +201,7 @@ def _apply(run: dict[str, Any], override: str) -> None:
     """Change one setting of a run file's contents."""
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise ValueError(f"--override {override!r}: expected key=value")
+        raise ValueError(f"--override {override!r:.200}: expected key=value")
     try:
         value = yaml_of(text)
     except ValueError as error:
@@ -217,7 +218,7 @@ def _apply(run: dict[str, Any], override: str) -> None:
     if run.get(section) is None:
         run[section] = {}
     if not isinstance(run[section], dict):
-        raise ValueError(f"--override {override!r}: {section!r} is no section")
+        raise ValueError(f"--override {override!r:.200}: {section!r} is no section")
     run[section][name] = value
 
 
@@ -230,12 +231,12 @@ def _with_setting(run: Mapping[str, Any], part: str, name: str, value: Any) -> d
 
 
 def _path(config: str | Path) -> Path:
-    if Path(config).is_file():
+    if os.path.isfile(config):  # False of what is too long for a path
         return Path(config)
     known = presets()
     if str(config) in known:
         return known[str(config)]
     hint = suggestion(config, known) or ";"
     raise ValueError(
-        f"config {str(config)!r}: no such file, and no preset{hint} presets: {list(known)}"
+        f"config {str(config)!r:.200}: no such file, and no preset{hint} presets: {list(known)}"
     )

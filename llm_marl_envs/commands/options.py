@@ -117,7 +117,7 @@ def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:
 def positive_number(text: str) -> int:
     """A whole number, at least 1."""
     if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1")
+        raise ArgumentTypeError(f"{text!r:.200}: expected a whole number from 1")
     return int(text)
 
 
@@ -142,9 +142,9 @@ def assignments(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise ValueError(f"{pair!r}: expected KEY=VALUE, e.g. turns=2")
+            raise ValueError(f"{pair!r:.200}: expected KEY=VALUE, e.g. turns=2")
         if key in settings:
-            raise ValueError(f"{key!r} is given twice")
+            raise ValueError(f"{key!r:.200} is given twice")
         try:
             settings[key] = yaml_of(value)
         except ValueError as error:
@@ -164,7 +164,7 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
         if not equals or Path(argument).exists() or "/" in name or ":" in name:
             name, team = argument, argument
         if name in by_name:
-            raise ValueError(f"{name!r} is given twice; name them apart: a={team}")
+            raise ValueError(f"{name!r:.200} is given twice; name them apart: a={team:.80}")
         by_name[name] = team
     return by_name
 

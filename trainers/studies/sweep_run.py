@@ -294,7 +294,7 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
     points = read_sweep(file)
     for option in options:
         if not option.startswith("--") or "\n" in option:
-            raise ValueError(f"SLURM option {option!r}: expected e.g. --time=2:00:00")
+            raise ValueError(f"SLURM option {option!r:.200}: expected e.g. --time=2:00:00")
     here = Path.cwd()
     keys = {option.partition("=")[0] for option in options}
     own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}

@@ -82,7 +82,7 @@ def build_team_model(
             agents, or models for other policies.
     """
     if weights not in WEIGHT_MODES:
-        raise ValueError(f"weights={weights!r}: expected one of {WEIGHT_MODES}")
+        raise ValueError(f"weights={weights!r:.200}: expected one of {WEIGHT_MODES}")
     if weights == "adapters" and peft_config is None:
         raise ValueError("weights='adapters' needs peft_config=, e.g. peft.LoraConfig(r=16)")
     if policies is not None and (weights == SHARED or set(policies) != set(agents)):
@@ -96,7 +96,9 @@ def build_team_model(
             raise ValueError("weights='separate' trains whole models; for LoRA use 'adapters'")
         return _separate(model, tokenizer, policy_of, init_kwargs)
     if isinstance(model, Mapping) or isinstance(tokenizer, Mapping):
-        raise ValueError(f"several models or tokenizers need weights='separate', not {weights!r}")
+        raise ValueError(
+            f"several models or tokenizers need weights='separate', not {weights!r:.200}"
+        )
     loaded: Any = load_base(model, init_kwargs) if isinstance(model, str) else model
     reader: Any = tokenizer
     if reader is None:
@@ -148,13 +150,13 @@ def load_config(model: str, *, trust: bool = False) -> Any:
     except ValueError as error:
         if not Path(model).exists():
             raise _no_model(model, error) from error
-        raise ValueError(f"model {model!r} cannot be loaded ({error})") from error
+        raise ValueError(f"model {model!r:.200} cannot be loaded ({error!s:.200})") from error
 
 
 def _no_model(model: str, error: Exception) -> ValueError:
     return ValueError(
         f"model {model!r}: neither a folder with a Transformers model nor a name that the "
-        f"Hugging Face Hub could give ({error})"
+        f"Hugging Face Hub could give ({error!s:.200})"
     )
 
 
@@ -170,7 +172,9 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
             model, **{"dtype": torch.float32, **(init_kwargs or {})}
         )
     except SafetensorError as error:
-        raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
+        raise ValueError(
+            f"model {model!r:.200}: its weights are damaged ({error!s:.200})"
+        ) from error
     except OSError as error:
         raise _no_model(model, error) from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -178,7 +182,9 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
         if not (own or isinstance(error, ValueError)):
             raise
         where = f" with model_init_kwargs={own}" if own else ""
-        raise ValueError(f"model {model!r} cannot be loaded{where} ({error})") from error
+        raise ValueError(
+            f"model {model!r:.200} cannot be loaded{where} ({error!s:.200})"
+        ) from error
 
 
 def trusts(init_kwargs: Mapping[str, Any] | None) -> bool:
@@ -209,7 +215,9 @@ def load_tokenizer(model: str | Path | None, *, trust: bool = False) -> Any:
             )
         else:
             why = str(error)
-        raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({why})") from error
+        raise ValueError(
+            f"{str(model)!r:.200} has no tokenizer that can be read ({why!s:.200})"
+        ) from error
 
 
 def save_team(
@@ -288,7 +296,9 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
         try:
             team.load_policy(policy, folder / policy)
         except SafetensorError as error:
-            raise ValueError(f"{folder / policy}: its weights are damaged ({error})") from error
+            raise ValueError(
+                f"{folder / policy}: its weights are damaged ({error!s:.200})"
+            ) from error
     return team
 
 
@@ -332,7 +342,7 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
     description = read_json(path)
     if description.get("version") != TEAM_VERSION:
         raise ValueError(
-            f"{path}: version {description.get('version')!r} of the format, written by "
+            f"{path}: version {description.get('version')!r:.200} of the format, written by "
             f"{description.get('written_by', 'an unknown version')}; llm-marl-envs {__version__} "
             f"reads version {TEAM_VERSION}"
         )
@@ -353,7 +363,7 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
         place = (home / policy).resolve()
         if place.parent != home:
             raise ValueError(
-                f"{path}: the policy {policy!r} is a link to {place}, outside of the team's "
+                f"{path}: the policy {policy!r:.200} is a link to {place}, outside of the team's "
                 "folder; copy it into the folder if you trust it"
             )
     return description

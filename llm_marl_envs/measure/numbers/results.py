@@ -177,7 +177,7 @@ def summarise(
     for episode, earned in zip(counted, values["mean_return"], strict=True):
         if not finite(earned):
             raise ValueError(
-                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
                 f"{earned}; the environment paid something that is no number"
             )
     places = [index // per_task for index in range(len(episodes))]
@@ -344,7 +344,7 @@ def read_result(path: str | Path) -> dict[str, Any]:
     data = read_json(file)
     if data.get("version") != RESULT_VERSION:
         raise ValueError(
-            f"{file}: result version {data.get('version')!r}, this release reads "
+            f"{file}: result version {data.get('version')!r:.200}, this release reads "
             f"{RESULT_VERSION}; run `llm-marl eval` again"
         )
     try:
