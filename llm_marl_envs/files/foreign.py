@@ -158,6 +158,17 @@ def _no_number(constant: str) -> NoReturn:
 class _Loader(yaml.SafeLoader):
     """Keys once, numbers as people write them, and no more of either than can be used."""
 
+    inside = 0
+
+    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
+        """A value; many inside each other would be read slowly, and then end in a recursion."""
+        self.inside += 1
+        if self.inside > DEEPEST + 2:  # with the keys of the deepest map
+            raise RecursionError
+        node = super().compose_node(parent, index)
+        self.inside -= 1
+        return node
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """A map as it is written, before other maps are merged into it."""
         node = super().compose_mapping_node(anchor)
@@ -177,10 +188,12 @@ class _Loader(yaml.SafeLoader):
             _refuse(f"merges more than {MOST_MERGED} keys", node)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """A whole number."""
-        if len(node.value) > LONGEST:
+        """A whole number, decimal or in another base."""
+        many = len(node.value) > LONGEST
+        value = 0 if many else super().construct_yaml_int(node)
+        if many or abs(value) >= 10**LONGEST:
             _refuse(f"a whole number of {len(node.value)} digits, expected at most {LONGEST}", node)
-        return super().construct_yaml_int(node)
+        return value
 
 
 def _refuse(problem: str, node: yaml.Node) -> NoReturn:

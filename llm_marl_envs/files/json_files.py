@@ -185,7 +185,7 @@ def claim(path: str | Path, pinned: Mapping[str, Any], what: str) -> None:
     except ValueError as error:
         raise ValueError(f"{error}; delete the folder to begin anew") from error
     if other:
-        lines = [f"{key}: {a!r:.200} there, {b!r:.200} asked" for key, (a, b) in other.items()]
+        lines = [f"{key:.200}: {a!r:.200} there, {b!r:.200} asked" for key, (a, b) in other.items()]
         raise ValueError(
             f"{path.parent} holds another {what} ({'; '.join(lines)}); use another folder or "
             "remove it"

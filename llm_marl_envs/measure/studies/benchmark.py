@@ -284,7 +284,7 @@ def differences(stated: Any, again: Any, where: str = "") -> list[str]:
             return [text for i, pair in pairs for text in differences(*pair, f"{where}[{i}]")]
     elif _alike(stated, again):
         return []
-    return [f"{where}: {stated!r:.120} there, {again!r:.120} found"]
+    return [f"{where:.200}: {stated!r:.120} there, {again!r:.120} found"]
 
 
 def _alike(stated: Any, again: Any) -> bool:

@@ -218,6 +218,8 @@ HOSTILE: dict[str, tuple[dict[str, bytes | None], str]] = {
     "base_is_a_map": ({"team.json": changed(base={"a": 1})}, "base model"),
     "policy_upwards": ({"team.json": changed(agents={"player_0": ".."})}, "policy"),
     "policy_in_a_policy": ({"team.json": changed(agents={"player_0": "a/b"})}, "policy"),
+    "policy_is_a_list": ({"team.json": changed(agents={"player_0": ["a"]})}, "policy"),
+    "policy_is_a_map": ({"team.json": changed(resting=[{"a": 1}])}, "policy"),
     "policy_is_the_base": ({"team.json": changed(agents={"player_0": "base_model"})}, "policy"),
     "no_json": ({"a/adapter_config.json": b"{"}, "adapter_config.json"),
     "a_key_twice": ({"team.json": b'{"agents": {}, "agents": {}}'}, "team.json"),
