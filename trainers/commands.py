@@ -43,7 +43,7 @@ def _needs_torch() -> Iterator[None]:
         if (error.name or "").partition(".")[0] == __package__:
             raise
         raise ImportError(
-            f"this command needs {error.name!r}: pip install 'llm-marl-envs[train]'"
+            f"this command needs {error.name!r:.200}: pip install 'llm-marl-envs[train]'"
         ) from error
 
 
@@ -334,7 +334,9 @@ def _presets(options: Namespace) -> None:
     if options.name is not None:
         if options.name not in known:
             hint = suggestion(options.name, known)
-            raise ValueError(f"no preset {options.name!r}{hint}; `llm-marl presets` lists them")
+            raise ValueError(
+                f"no preset {options.name!r:.200}{hint}; `llm-marl presets` lists them"
+            )
         print(known[options.name].read_text(encoding="utf-8"), end="")
         return
     for name, file in known.items():

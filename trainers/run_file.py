@@ -18,19 +18,18 @@ A run file has these keys:
 
 from __future__ import annotations
 
-import re
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llm_marl_envs import make
 from llm_marl_envs.core.checks import refuse_unknown, suggestion
 from llm_marl_envs.core.plugins import REFERENCE, entries, import_plugins
 from llm_marl_envs.files.atomic import check_folder
+from llm_marl_envs.files.foreign import yaml_of
 from llm_marl_envs.policies.named import check_name
 
 SECTIONS = (
@@ -65,17 +64,6 @@ LISTED = "`llm-marl schema`"
 """Lists all settings."""
 EXPECTED = "# Expected: "
 """How a preset's first line begins."""
-
-
-class YAMLLoader(yaml.SafeLoader):
-    """YAML 1.1 reads `1e-3` as text; people mean a number."""
-
-
-YAMLLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)|[-+]?\d+\.\d*|[-+]?\.\d+"),
-    list("-+0123456789."),
-)
 
 
 def read(config: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
@@ -163,7 +151,7 @@ def _by_recipe(algorithm: Any) -> bool:
     # A module under `plugins` that registers names has imported these, and torch.
     if name not in recipes and "trainers.algorithms" not in sys.modules:
         hint = suggestion(name, [*algorithms, *recipes])
-        raise ValueError(f"algorithm={name!r}: no such algorithm{hint}")
+        raise ValueError(f"algorithm={name!r:.200}: no such algorithm{hint}")
     return True
 
 
@@ -205,29 +193,19 @@ def _check_names(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds.
-
-    Raises:
-        ValueError: no YAML, or no text in UTF-8.
-    """
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
-    except yaml.MarkedYAMLError as error:
-        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
-        raise ValueError(f"{path}{line}: malformed YAML: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
+    """What a YAML file holds; errors as `yaml_of`."""
+    return yaml_of(path.read_bytes(), path)
 
 
 def _apply(run: dict[str, Any], override: str) -> None:
     """Change one setting of a run file's contents."""
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise ValueError(f"--override {override!r}: expected key=value")
+        raise ValueError(f"--override {override!r:.200}: expected key=value")
     try:
-        value = yaml.load(text, YAMLLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"--override {override!r}: the value is no YAML: {error}") from error
+        value = yaml_of(text)
+    except ValueError as error:
+        raise ValueError(f"--override {override!r:.100}: the value is no YAML: {error}") from error
     part, dot, setting = key.removeprefix("trainer.").partition(".")
     if dot and part in NAMED:
         key, value = part, _with_setting(run, part, setting, value)
@@ -240,7 +218,7 @@ def _apply(run: dict[str, Any], override: str) -> None:
     if run.get(section) is None:
         run[section] = {}
     if not isinstance(run[section], dict):
-        raise ValueError(f"--override {override!r}: {section!r} is no section")
+        raise ValueError(f"--override {override!r:.200}: {section!r} is no section")
     run[section][name] = value
 
 
@@ -253,12 +231,12 @@ def _with_setting(run: Mapping[str, Any], part: str, name: str, value: Any) -> d
 
 
 def _path(config: str | Path) -> Path:
-    if Path(config).is_file():
+    if os.path.isfile(config):  # False of what is too long for a path
         return Path(config)
     known = presets()
     if str(config) in known:
         return known[str(config)]
     hint = suggestion(config, known) or ";"
     raise ValueError(
-        f"config {str(config)!r}: no such file, and no preset{hint} presets: {list(known)}"
+        f"config {str(config)!r:.200}: no such file, and no preset{hint} presets: {list(known)}"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ from llm_marl_envs.core.errors import Stopped, WorkFailedError
 from llm_marl_envs.core.plugins import entries, groups
 
 MISTAKE, FAILURE = 2, 1
+LONGEST_WORD = 200
 MISTAKES = (ValueError, TypeError, ImportError)
 """What a mistake is raised as; files and the network have `OSError`."""
 
@@ -95,8 +97,14 @@ def one_line(error: BaseException) -> str:
     """An error's message and notes in one line; a traceback behind an empty line keeps its own."""
     message, _, quoted = str(error).partition("\n\n")
     parts = (message or type(error).__name__, *getattr(error, "__notes__", ()))
-    line = "; ".join(" ".join(part.split()) for part in parts)
+    line = without_long_words("; ".join(" ".join(part.split()) for part in parts))
     return f"{line}\n{quoted}" if quoted.startswith("Traceback") else line
+
+
+def without_long_words(line: str) -> str:
+    """A line in which each word longer than `LONGEST_WORD` has lost its middle."""
+    half, most = LONGEST_WORD // 2, LONGEST_WORD
+    return re.sub(rf"\S{{{most + 1},}}", lambda m: f"{m[0][: half - 3]}...{m[0][-half:]}", line)
 
 
 def _say(line: str) -> None:

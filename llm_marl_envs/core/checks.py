@@ -62,13 +62,13 @@ def refuse_unknown(
         if key not in names:
             meant = [mistaken[key]] if mistaken and key in mistaken else []
             hint = suggestion(key, names, meant) or (listed and f"; {listed} lists them")
-            raise ValueError(f"{where}: unknown key {key!r}{hint}")
+            raise ValueError(f"{where}: unknown key {key!r:.200}{hint}")
 
 
 def refuse_other(name: str, value: Any, choices: Sequence[Any]) -> None:
     """Raise `ValueError` where the argument `name` is none of the values `choices`."""
     if value not in choices:
-        raise ValueError(f"{name}={value!r}: expected one of {tuple(choices)}")
+        raise ValueError(f"{name}={value!r:.200}: expected one of {tuple(choices)}")
 
 
 def seed_of(value: Any, name: str = "seed") -> int:

@@ -123,7 +123,9 @@ class TextEnv:
         observation_chars: int | None = None,
     ) -> None:
         if render_mode not in (None, *RENDER_MODES):
-            raise ValueError(f"render_mode={render_mode!r}: expected None or one of {RENDER_MODES}")
+            raise ValueError(
+                f"render_mode={render_mode!r:.200}: expected None or one of {RENDER_MODES}"
+            )
         if max_turns < 1:
             raise ValueError(f"turns={max_turns}: expected at least 1")
         self.possible_agents: list[str] = list(agents)
@@ -207,7 +209,7 @@ class TextEnv:
         Raises:
             ValueError: this environment knows no bounds for such a task.
         """
-        raise ValueError(f"{self.metadata['name']} knows no bounds for task {task.id!r}")
+        raise ValueError(f"{self.metadata['name']} knows no bounds for task {task.id!r:.200}")
 
     def clusters(self, task: Task) -> tuple[str, ...]:
         """What `task` shares with others that may make their outcomes alike, one text per way.
@@ -430,7 +432,7 @@ class TextEnv:
             if 0 <= index < len(self.source):
                 return self.source[index]
         raise ValueError(
-            f"options['task']={wanted!r}: expected a task id, a Task or an index "
+            f"options['task']={wanted!r:.200}: expected a task id, a Task or an index "
             f"from 0 to {len(self.source) - 1}"
         )
 

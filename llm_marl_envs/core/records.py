@@ -20,11 +20,14 @@ import numpy as np
 
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.files.json_files import finite
+from llm_marl_envs.files.foreign import json_of
+from llm_marl_envs.files.json_files import finite, from_json
 
 Chance = Literal["group", "episode"]
 """Whether the episodes of a group share what chance deals (one reset seed), or each has its own."""
 TRANSCRIPT_VERSION = 1
+NEEDED = {"needed": True}
+"""Of a field that has a default, and that every transcript holds."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 PAIR = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
 """Two surrogates that stand side by side in a text; in JSON they are one character."""
@@ -99,8 +102,8 @@ class Response:
     prompt_ids: tuple[int, ...] | None = None
     completion_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
-    cut: bool = False
-    policy: str = ""
+    cut: bool = field(default=False, metadata=NEEDED)
+    policy: str = field(default="", metadata=NEEDED)
     usage: tuple[int, int] | None = None
     id: str = field(default="", compare=False)
     written: str = ""
@@ -139,9 +142,9 @@ class Turn:
     messages: tuple[Message, ...]
     response: Response
     reward: float
-    reward_terms: Mapping[str, float] = field(default_factory=dict)
-    team_reward: float | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)
+    reward_terms: Mapping[str, float] = field(default_factory=dict, metadata=NEEDED)
+    team_reward: float | None = field(default=None, metadata=NEEDED)
+    info: Mapping[str, Any] = field(default_factory=dict, metadata=NEEDED)
     given: bool = False
     step: int | None = field(default=None, compare=False)
     state: str | None = field(default=None, compare=False)
@@ -527,63 +530,24 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
     """The inverse of `episode_to_dict`.
 
     Raises:
-        ValueError: another transcript version, or a field is missing or of the wrong kind.
+        ValueError: another transcript version, no agents, or a field is missing or of the wrong
+            kind.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"expected the object of an episode, got {type(data).__name__}")
     if data.get("version") != TRANSCRIPT_VERSION:
         raise ValueError(
-            f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
+            f"transcript version {data.get('version')!r:.80}: this release reads "
+            f"{TRANSCRIPT_VERSION}"
         )
     try:
         data = _set_apart(data) if "apart" in data else data
-        return Episode(
-            env_id=data["env_id"],
-            env_kwargs=data["env_kwargs"],
-            task_id=data["task_id"],
-            seed=data["seed"],
-            agents=tuple(data["agents"]),
-            turns=tuple(_turn_from_dict(turn) for turn in data["turns"]),
-            stop_reason=StopReason(data["stop_reason"]),
-            success=data["success"],
-            failure=data.get("failure"),
-            floor=data.get("floor"),
-            branch=None if data.get("branch") is None else Branch(**data["branch"]),
-            idle={agent: Idle(**entry) for agent, entry in data.get("idle", {}).items()},
-            redraws=tuple(Redraw(**entry) for entry in data.get("redraws", ())),
-        )
-    except KeyError as missing:
-        raise ValueError(f"transcript lacks the field {missing}") from missing
-    except (AttributeError, IndexError, TypeError) as error:
-        raise ValueError(f"a field of the transcript is of the wrong kind: {error}") from error
-
-
-def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
-    answer = data["response"]
-
-    def ids(name: str) -> Any:
-        return None if answer.get(name) is None else tuple(answer[name])
-
-    return Turn(
-        agent=data["agent"],
-        index=data["index"],
-        messages=tuple(Message(*message) for message in data["messages"]),
-        response=Response(
-            text=answer["text"],
-            prompt_ids=ids("prompt_ids"),
-            completion_ids=ids("completion_ids"),
-            logprobs=ids("logprobs"),
-            cut=answer["cut"],
-            policy=answer["policy"],
-            usage=ids("usage"),
-            written=answer.get("written", ""),
-        ),
-        reward=data["reward"],
-        reward_terms=data["reward_terms"],
-        team_reward=data["team_reward"],
-        info=data["info"],
-        given=data.get("given", False),
-    )
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"transcript: `apart` names what is not there: {error!s:.80}") from error
+    episode: Episode = from_json(Episode, data, "transcript", nan=True)
+    if not episode.agents:
+        raise ValueError("transcript: an episode without agents")
+    return episode
 
 
 def write_jsonl(path: str | Path, episodes: Iterable[Episode], *, tokens: bool = False) -> None:
@@ -607,6 +571,6 @@ def read_jsonl(path: str | Path) -> Iterator[Episode]:
             if not line.strip():
                 continue
             try:
-                yield episode_from_dict(json.loads(line.decode("utf-8")))
+                yield episode_from_dict(json_of(line))
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error

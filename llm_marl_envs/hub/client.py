@@ -62,7 +62,8 @@ class Repository:
         name, at, revision = text.partition("@")
         if not NAME.fullmatch(name) or ".." in name or (at and not REVISION.fullmatch(revision)):
             raise ValueError(
-                f"{text!r}: expected owner/name of a repository on the Hub, or owner/name@revision"
+                f"{text!r:.200}: expected owner/name of a repository on the Hub, or "
+                "owner/name@revision"
             )
         return cls(name, revision or None, kind)
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from llm_marl_envs.files.cache import cache_folder, made_once, written_whole
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.hub.client import COMMIT, Listed, Repository, TooLargeError, fetch, list_files
 
@@ -186,7 +187,7 @@ def is_safetensors(file: Path) -> bool:
         if not 2 <= length <= file.stat().st_size - 8:
             return False
         try:
-            return isinstance(json.loads(opened.read(length)), dict)
+            return isinstance(json_of(opened.read(length)), dict)
         except ValueError:
             return False
 

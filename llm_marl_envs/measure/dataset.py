@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict, episode_to_dict
 from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.foreign import json_of
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -205,15 +206,17 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
                 "reward": row["reward"],
                 "team_reward": row["team_reward"],
                 "reward_terms": {term["name"]: term["value"] for term in row["reward_terms"]},
-                "info": json.loads(row["info"]),
+                "info": json_of(row["info"], "info"),
             }
             for row in rows
         ]
         shared = {name: rows[0][name] for name in _OF_EPISODE}
-        kwargs = json.loads(rows[0]["env_kwargs"])
-        shared["idle"] = json.loads(rows[0].get("idle") or "{}")  # earlier datasets lack the column
-    except KeyError as missing:
-        raise ValueError(f"episode {rows[0].get('episode')}: no column {missing}") from missing
+        kwargs = json_of(rows[0]["env_kwargs"], "env_kwargs")
+        shared["idle"] = json_of(rows[0].get("idle") or "{}", "idle")  # earlier ones lack it
+    except (KeyError, TypeError, AttributeError) as error:
+        lacks = isinstance(error, KeyError)
+        what = f"no column {error}" if lacks else f"a column is of the wrong kind ({error})"
+        raise ValueError(f"episode {rows[0].get('episode')!r:.80}: {what}") from error
     return episode_from_dict({"version": 1, **shared, "env_kwargs": kwargs, "turns": turns})
 
 
@@ -264,9 +267,12 @@ def _jsonl_rows(shard: Path) -> Iterator[dict[str, Any]]:
     with open(shard, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield json.loads(line.decode("utf-8"))
+                row = json_of(line)
             except ValueError as error:
-                raise ValueError(f"{shard}, line {number}: half-written or no JSON") from error
+                raise ValueError(f"{shard}, line {number}: half-written or {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{shard}, line {number}: expected an object, got {row!r:.80}")
+            yield row
 
 
 def _parquet_rows(shard: Path) -> list[dict[str, Any]]:

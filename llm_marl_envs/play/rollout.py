@@ -8,6 +8,9 @@ gradients, no reward arithmetic.
 
 from __future__ import annotations
 
+import errno
+import socket
+import ssl
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args
+from urllib.error import URLError
 
 from pettingzoo import AECEnv
 
@@ -49,16 +53,36 @@ CONTEXTS = get_args(Context)
 NEWLINES = ("\n", "\r")
 LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""
-INFRASTRUCTURE = (BrokenExecutor, ConnectionError, SandboxError)
-"""What an environment raises where something outside of it broke: a pool, a server, the sandbox.
+INFRASTRUCTURE = (
+    *(BrokenExecutor, ConnectionError, SandboxError, TimeoutError),
+    *(socket.gaierror, socket.herror, ssl.SSLError),
+)
+"""What an environment raises where something outside of it broke: a pool, a server, the sandbox,
+the network; `of_outside` knows the numbers of the system's other errors.
 
 It says nothing of what agents did, and no text of an agent may lead to it. All else that an
-environment raises is its own.
+environment raises is its own, a file that is not there, too.
 """
+NETWORK = frozenset(
+    {errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+    | {errno.EADDRNOTAVAIL, errno.ENOTCONN, errno.ENOBUFS, errno.EPROTO}
+)
+"""Numbers of an `OSError` that come of the network, beside those with a class of their own."""
 REPEATS = 2
 """How often a measurement plays an episode again that ended so."""
 
 T = TypeVar("T")
+
+
+def of_outside(error: object) -> bool:
+    """Whether what an environment raised is of `INFRASTRUCTURE` or `NETWORK`, also inside urllib's.
+
+    An error that a server answers with is not: the environment may have asked for the wrong thing.
+    """
+    if isinstance(error, URLError):
+        return of_outside(error.reason)
+    network = isinstance(error, OSError) and error.errno in NETWORK
+    return network or isinstance(error, INFRASTRUCTURE)
 
 
 def appends(context: Context) -> bool:
@@ -121,7 +145,7 @@ class Failures:
             "an environment that raises is counted at the smallest return that it declares, and "
             "it declares no `reward_range`"
         )
-        if isinstance(self.uncounted, INFRASTRUCTURE):
+        if of_outside(self.uncounted):
             note = f"something outside of the environment broke, {1 + self.repeats} times"
         raise _noted(self.uncounted, lost[0], note)
 
@@ -411,7 +435,7 @@ class _Live:
     @property
     def broken(self) -> bool:
         """Whether something outside of the environment ended it."""
-        return isinstance(self.error, INFRASTRUCTURE)
+        return of_outside(self.error)
 
     @property
     def floor(self) -> float | None:

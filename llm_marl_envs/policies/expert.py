@@ -84,6 +84,6 @@ class AgreedPolicy(ExpertPolicy):
 def _check_convention(experts: Experts, source: TaskSource, convention: str) -> None:
     if convention not in conventions_of(experts, source):
         raise ValueError(
-            f"convention {convention!r}: the first {min(len(source), LOOKED_AT)} tasks of this "
-            f"split allow {[*conventions_of(experts, source)] or 'none'}"
+            f"convention {convention!r:.200}: the first {min(len(source), LOOKED_AT)} tasks of "
+            f"this split allow {[*conventions_of(experts, source)] or 'none'}"
         )

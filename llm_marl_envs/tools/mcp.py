@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.tools.base import Tool
 
 SECONDS = 30.0
@@ -156,7 +157,7 @@ class MCPTool(Tool):
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """As they are, for the server checks them, but for characters that no pipe carries."""
         text = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
-        return json.loads(text)
+        return json_of(text)
 
     def schema(self) -> dict[str, Any]:
         """As the server has it."""

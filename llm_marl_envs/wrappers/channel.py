@@ -126,8 +126,8 @@ class Rules(Options):
         wrong += [(a, "anybody") for a in self.hears if a not in seats]
         if wrong:
             raise ValueError(
-                f"channel, hears: {wrong[0][0]!r} cannot hear {wrong[0][1]!r}; expected pairs "
-                f"among { {a: list(by) for a, by in links.items()} }"
+                f"channel, hears: {wrong[0][0]!r:.200} cannot hear {wrong[0][1]!r:.200}; expected "
+                f"pairs among { {a: list(by) for a, by in links.items()} }"
             )
         return {a: list(self.hears.get(a, ())) for a in seats}
 

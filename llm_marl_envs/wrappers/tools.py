@@ -264,9 +264,11 @@ def _made(env: TextEnv, seat: str, names: Any) -> dict[str, Tool]:
         try:
             tool = make(env)
         except ValueError as error:
-            raise ValueError(f"tools, {seat}: {name!r} has nothing to work on: {error}") from error
+            raise ValueError(
+                f"tools, {seat}: {name!r:.200} has nothing to work on: {error}"
+            ) from error
         if tools.setdefault(tool.name, tool) is not tool:
-            raise ValueError(f"tools, {seat}: two tools are called {tool.name!r}")
+            raise ValueError(f"tools, {seat}: two tools are called {tool.name!r:.200}")
     return tools
 
 
@@ -277,15 +279,17 @@ def _class_of(seat: str, name: str) -> type[Tool]:
     tool = TOOLS.get(name) if makes is None or isinstance(makes, type) else makes(argument)
     if not isinstance(tool, type) or not issubclass(tool, Tool) or isabstract(tool):
         raise TypeError(
-            f"tools, {seat}: {name!r}: expected a class derived from Tool that has all it needs, "
-            f"got {tool!r:.80}"
+            f"tools, {seat}: {name!r:.200}: expected a class derived from Tool that has all it "
+            f"needs, got {tool!r:.80}"
         )
     if not re.fullmatch(NAME, str(getattr(tool, "name", ""))):
-        raise ValueError(f"tools, {seat}: {name!r}: a tool's name is a word of at most 64 letters")
+        raise ValueError(
+            f"tools, {seat}: {name!r:.200}: a tool's name is a word of at most 64 letters"
+        )
     price: Any = tool.price
     if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < inf:
         raise ValueError(
-            f"tools, {seat}: {name!r} has price={price!r}: expected a number, 0 or more"
+            f"tools, {seat}: {name!r:.200} has price={price!r:.200}: expected a number, 0 or more"
         )
     return tool
 

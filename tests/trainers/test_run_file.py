@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
@@ -118,6 +119,53 @@ def test_malformed_yaml_names_its_line(tmp_path: Path):
     (tmp_path / "run.yaml").write_text("model: tiny\n env: coop_coding-v0\n")
     with pytest.raises(ValueError, match=r"run\.yaml, line 2: malformed YAML"):
         check_first(tmp_path / "run.yaml")
+
+
+@pytest.mark.parametrize("long", ["x" * 5_000, "ab " * 1_700], ids=["word", "words"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env: LONG",
+        "model: {LONG: tiny}",
+        "LONG: 1",
+        "LONG: 1\nLONG: 2",
+        "env_kwargs: {LONG: 1}",
+        "env_kwargs: {split: LONG}",
+        "env_kwargs: {turns: LONG}",
+        "env_kwargs: {memory: {LONG: 1}}",
+        "env_kwargs: {tools: {LONG: [LONG]}}",
+        "eval_env_kwargs: {split: LONG}",
+        "partners: {LONG: expert}",
+        "partners: {debater_0: LONG/a/b}",
+        "plugins: [LONG]",
+        "plugins: LONG",
+        "prompts: LONG",
+        "prompts: {LONG: a}",
+        "a: [LONG",
+        "a: *LONG",
+        "a: !LONG 1",
+    ],
+)
+def test_a_long_text_is_quoted_in_part(tmp_path: Path, text: str, long: str):
+    written = text if "*" in text or "!" in text else text.replace("LONG", json.dumps(long))
+    run = {"model": "model: tiny", "env": "env: debate-v0"}
+    lines = [line for key, line in run.items() if not text.startswith(f"{key}:")]
+    file = tmp_path / "run.yaml"
+    file.write_text("\n".join([*lines, written.replace("LONG", "x" * 5_000)]))
+    with pytest.raises((ValueError, TypeError, ImportError)) as caught:
+        check_first(file, trains=True)
+    assert not re.search(r"x{201}|(ab ){67}", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["memory: {3: 1}", "channel: {2026-01-01: 1}", "tools: {null: [x]}"]
+)
+def test_keys_that_are_no_texts_are_a_line(tmp_path: Path, text: str):
+    file = tmp_path / "run.yaml"
+    file.write_text(f"model: tiny\nenv: debate-v0\nenv_kwargs: {{{text}}}")
+    with pytest.raises(TypeError, match="expected texts as keys, got"):
+        check_first(file)
 
 
 @pytest.mark.parametrize("name", presets())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.policies.endpoint import sampled
 from llm_marl_envs.policies.json_server import (
     EndpointError,
     JsonServer,
@@ -207,10 +208,9 @@ class VLLMEngine(SamplingEngine):
             if self.weights.by_name and model != version.name:
                 raise UselessAnswerError(f"{model!r} answered, {version.name!r} was asked")
             choice = answer["choices"][0]
-            ids = tuple(int(token) for token in choice["token_ids"])
-            logprobs = tuple(float(entry["logprob"]) for entry in choice["logprobs"]["content"])
-            if len(ids) != len(logprobs) or not ids:
-                raise UselessAnswerError(f"{len(ids)} ids and {len(logprobs)} log-probs")
+            ids, logprobs = sampled(choice["token_ids"], choice["logprobs"]["content"])
+            if not ids:
+                raise UselessAnswerError("it sent no token")
             return Drawn(ids, logprobs, version.name)
 
         try:

@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.files.atomic import naming
+from llm_marl_envs.files.json_files import read_json
 from trainers.weights.adapter_checks import CONFIG_FILE, WEIGHTS_FILE, refuse_prompts, same_base
 from trainers.weights.loading import check_state, read_tensors
 from trainers.weights.sharding import like, on_cpu
@@ -197,7 +198,7 @@ def _sort_names(file: Path) -> None:
 
     A saved team is known by its files, so equal teams must have equal ones.
     """
-    config = json.loads(file.read_text(encoding="utf-8"))
+    config = read_json(file)
     for key in ("target_modules", "exclude_modules"):
         if isinstance(config.get(key), list):
             config[key] = sorted(config[key])

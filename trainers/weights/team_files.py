@@ -99,7 +99,7 @@ def build_team_model(
             agents, or models for other policies.
     """
     if weights not in WEIGHT_MODES:
-        raise ValueError(f"weights={weights!r}: expected one of {WEIGHT_MODES}")
+        raise ValueError(f"weights={weights!r:.200}: expected one of {WEIGHT_MODES}")
     if weights == "adapters" and peft_config is None:
         raise ValueError("weights='adapters' needs peft_config=, e.g. peft.LoraConfig(r=16)")
     if policies is not None and (weights == SHARED or set(policies) != set(agents)):
@@ -113,7 +113,9 @@ def build_team_model(
             raise ValueError("weights='separate' trains whole models; for LoRA use 'adapters'")
         return _separate(model, tokenizer, policy_of, init_kwargs)
     if isinstance(model, Mapping) or isinstance(tokenizer, Mapping):
-        raise ValueError(f"several models or tokenizers need weights='separate', not {weights!r}")
+        raise ValueError(
+            f"several models or tokenizers need weights='separate', not {weights!r:.200}"
+        )
     loaded: Any = load_base(model, init_kwargs) if isinstance(model, str) else model
     reader: Any = tokenizer
     if reader is None:
@@ -166,13 +168,13 @@ def load_config(model: str, *, trust: bool = False) -> Any:
     except ValueError as error:
         if not Path(model).exists():
             raise _no_model(model, error) from error
-        raise ValueError(f"model {model!r} cannot be loaded ({error})") from error
+        raise ValueError(f"model {model!r:.200} cannot be loaded ({error!s:.200})") from error
 
 
 def _no_model(model: str, error: Exception) -> ValueError:
     return ValueError(
         f"model {model!r}: neither a folder with a Transformers model nor a name that the "
-        f"Hugging Face Hub could give ({error})"
+        f"Hugging Face Hub could give ({error!s:.200})"
     )
 
 
@@ -196,7 +198,9 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
         if not (own or isinstance(error, ValueError)):
             raise
         where = f" with model_init_kwargs={own}" if own else ""
-        raise ValueError(f"model {model!r} cannot be loaded{where} ({error})") from error
+        raise ValueError(
+            f"model {model!r:.200} cannot be loaded{where} ({error!s:.200})"
+        ) from error
 
 
 def trusts(init_kwargs: Mapping[str, Any] | None) -> bool:
@@ -227,7 +231,9 @@ def load_tokenizer(model: str | Path | None, *, trust: bool = False) -> Any:
             )
         else:
             why = str(error)
-        raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({why})") from error
+        raise ValueError(
+            f"{str(model)!r:.200} has no tokenizer that can be read ({why!s:.200})"
+        ) from error
 
 
 def save_team(
@@ -372,7 +378,7 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
     description = read_json(path)
     if description.get("version") != TEAM_VERSION:
         raise ValueError(
-            f"{path}: version {description.get('version')!r} of the format, written by "
+            f"{path}: version {description.get('version')!r:.200} of the format, written by "
             f"{description.get('written_by', 'an unknown version')}; llm-marl-envs {__version__} "
             f"reads version {TEAM_VERSION}"
         )
@@ -399,7 +405,7 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
         place = (home / policy).resolve()
         if place.parent != home:
             raise ValueError(
-                f"{path}: the policy {policy!r} is a link to {place}, outside of the team's "
+                f"{path}: the policy {policy!r:.200} is a link to {place}, outside of the team's "
                 "folder; copy it into the folder if you trust it"
             )
     return description

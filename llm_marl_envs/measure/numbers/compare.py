@@ -289,15 +289,17 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
             tasks of one id.
     """
     if metric not in METRICS:
-        raise ValueError(f"metric={metric!r}: expected one of {METRICS}")
+        raise ValueError(f"metric={metric!r:.200}: expected one of {METRICS}")
     field = "returns" if metric == "return" else "solved"
     means: dict[str, float] = {}
     for task in result["tasks"]:
         values = task[field]
         if values is None:
-            raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
+            raise ValueError(f"task {task['task_id']!r:.200} has no success; compare the return")
         if task["task_id"] in means:
-            raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
+            raise ValueError(
+                f"task {task['task_id']!r:.200} is there twice; tasks cannot be paired"
+            )
         means[task["task_id"]] = exact_mean(values)
     return means
 
@@ -315,7 +317,8 @@ def compare_results(
         values = [result[field] for result in (*a, *b) if result.get(field) is not None]
         if odd := [value for value in values if value != values[0]]:
             raise ValueError(
-                f"results of different environments: {field} is {values[0]!r} and {odd[0]!r}"
+                f"results of different environments: {field} is {values[0]!r:.200} and "
+                f"{odd[0]!r:.200}"
             )
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
@@ -347,7 +350,8 @@ def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
         identity = result.get("identity")
         if identity is not None and identity in seen:
             raise ValueError(
-                f"{result.get('team')!r} is there more than once ({identity}); runs are trainings "
+                f"{result.get('team')!r:.200} is there more than once ({identity}); runs are "
+                "trainings "
                 "of their own, so for more episodes of one team evaluate it once with more --seed "
                 "or --samples"
             )

@@ -143,7 +143,7 @@ def _agreement(episode: Episode) -> float | None:
     answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
     if len(answers) < 2:
         return None
-    return answer_agreement([answer and canonical(answer) for answer in answers])
+    return answer_agreement([canonical(a) if a and isinstance(a, str) else None for a in answers])
 
 
 def _format_success(episode: Episode) -> float | None:
@@ -154,6 +154,11 @@ def _format_success(episode: Episode) -> float | None:
 def _calls(episode: Episode) -> float | None:
     given = "tools" in episode.env_kwargs
     return float(sum("call" in turn.info for turn in episode.turns)) if given else None
+
+
+def _failed_call(turn: Turn) -> float | None:
+    call = turn.info.get("call")
+    return float(bool(call.get("failed"))) if isinstance(call, Mapping) else None
 
 
 def _sampled(turn: Turn) -> float | None:
@@ -483,6 +488,15 @@ _OF_EPISODES = (
         chart="Episodes and actions cut",
     ),
     _of_action(
+        name="empty_actions",
+        title="empty actions",
+        unit="share",
+        doc="actions without a text, as where a server's parser of reasoning keeps all of it",
+        better=-1,
+        compute=lambda turn: float(not turn.action.strip()),
+        path=("faults", "empty_actions"),
+    ),
+    _of_action(
         name="overlong_actions",
         title="overlong actions",
         unit="share",
@@ -508,9 +522,7 @@ _OF_EPISODES = (
         unit="share",
         doc="calls of tools that could not be read, named no tool, or failed",
         better=-1,
-        compute=lambda turn: (
-            float(bool(turn.info["call"]["failed"])) if "call" in turn.info else None
-        ),
+        compute=_failed_call,
         path=("faults", "failed_calls"),
     ),
     _of_team(

@@ -82,7 +82,8 @@ class Cost:
 class Faults:
     """What went wrong apart from wrong answers: shares in [0, 1], see the table of metrics.
 
-    None where no action was asked for a form (`info["readable"]`), or no tool was called.
+    None where no action was asked for a form (`info["readable"]`), or no tool was called; of empty
+    actions, in files of older releases.
     """
 
     truncated_episodes: float
@@ -91,6 +92,7 @@ class Faults:
     unreadable_actions: float | None
     format_success: float | None
     failed_calls: float | None = None
+    empty_actions: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,7 @@ def summarise(
     for episode, earned in zip(counted, values["mean_return"], strict=True):
         if not finite(earned):
             raise ValueError(
-                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
                 f"{earned}; the environment paid something that is no number"
             )
     places = [index // per_task for index in range(len(episodes))]
@@ -283,6 +285,7 @@ def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | N
         unreadable_actions=over_actions("unreadable_actions", turns),
         format_success=mean(values["format_success"]),
         failed_calls=over_actions("failed_calls", turns),
+        empty_actions=over_actions("empty_actions", turns) or 0.0,
     )
 
 
@@ -341,7 +344,7 @@ def read_result(path: str | Path) -> dict[str, Any]:
     data = read_json(file)
     if data.get("version") != RESULT_VERSION:
         raise ValueError(
-            f"{file}: result version {data.get('version')!r}, this release reads "
+            f"{file}: result version {data.get('version')!r:.200}, this release reads "
             f"{RESULT_VERSION}; run `llm-marl eval` again"
         )
     try:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import math
 import re
+import socket
+import ssl
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
+from email.message import Message
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
 
 import numpy as np
 import pytest
@@ -44,7 +49,13 @@ from llm_marl_envs.measure.studies.cross_play import cross_play
 from llm_marl_envs.measure.studies.cross_play_files import read_cross_play, write_cross_play
 from llm_marl_envs.measure.studies.messages import message_effects
 from llm_marl_envs.measure.studies.zero_shot import zero_shot
-from llm_marl_envs.play.rollout import REPEATS, EpisodesFailedError, Failures, rollout
+from llm_marl_envs.play.rollout import (
+    REPEATS,
+    EpisodesFailedError,
+    Failures,
+    of_outside,
+    rollout,
+)
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
@@ -449,7 +460,28 @@ def test_where_no_floor_is_declared_the_evaluation_stops(tmp_path: Path) -> None
     assert evaluate(WordPair, tmp_path / "None").failed == 0
 
 
-@pytest.mark.parametrize("error", [ConnectionError, InfraError, BrokenProcessPool])
+@pytest.mark.parametrize(
+    ("error", "outside"),
+    [
+        (TimeoutError(), True),
+        (socket.gaierror(-2, "Name or service not known"), True),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), True),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), True),
+        (ssl.SSLError("record layer failure"), True),
+        (URLError(TimeoutError()), True),
+        (URLError("unknown url type"), False),
+        (HTTPError("http://h", 404, "not there", Message(), None), False),
+        (FileNotFoundError(errno.ENOENT, "not there"), False),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError("a wrong answer"), False),
+        (ValueError("a wrong answer"), False),
+    ],
+)
+def test_what_is_outside_of_an_environment(error: Exception, outside: bool) -> None:
+    assert of_outside(error) is outside
+
+
+@pytest.mark.parametrize("error", [ConnectionError, InfraError, BrokenProcessPool, TimeoutError])
 def test_what_breaks_outside_of_the_environment_is_played_again(error: type[Exception]) -> None:
     whole = evaluate(WordPair)
     place = {e.seed: i for i, e in enumerate(whole.episodes)}

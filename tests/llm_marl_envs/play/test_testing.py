@@ -261,7 +261,7 @@ def test_each_broken_rule_is_found(mutant: type[WordPair], words: str) -> None:
 
 
 def test_a_reward_that_is_no_number_is_refused_by_the_environment_itself() -> None:
-    with pytest.raises(ValueError, match="reward 'odd' of left_0, turn 0: .*got nan"):
+    with pytest.raises(ValueError, match=r"reward 'odd' of left_0, turn 0: .*got nan"):
         check_text_env(PaysNaN)
 
 
