@@ -18,9 +18,12 @@ A run file has these keys:
 
 from __future__ import annotations
 
+import os
 import re
+import select
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -65,6 +68,10 @@ LISTED = "`llm-marl schema`"
 """Lists all settings."""
 EXPECTED = "# Expected: "
 """How a preset's first line begins."""
+PATIENCE = 30.0
+"""Seconds in which something must come out of a pipe that is given as a run file."""
+MOST_BYTES = 10_000_000
+"""That are read of one."""
 
 
 class YAMLLoader(yaml.SafeLoader):
@@ -211,12 +218,45 @@ def read_yaml(path: Path) -> Any:
         ValueError: no YAML, or no text in UTF-8.
     """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
+        return yaml.load(_text_of(path), YAMLLoader)
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise ValueError(f"{path}{line}: malformed YAML: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
         raise ValueError(f"{path}: malformed YAML: {error}") from error
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file, or of a pipe such as `<(...)`, which is read once.
+
+    Raises:
+        ValueError: it is no UTF-8; or as `_streamed`.
+    """
+    content = path.read_bytes() if path.is_file() else _streamed(path, os.stat(path).st_ino)
+    try:
+        if b"\0" in content:  # YAML has none; UTF-16 and UTF-32 without a mark are full of them
+            raise ValueError("it holds bytes of zero")
+        return content.decode("utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path}: no text in UTF-8 ({error}); save it as UTF-8") from error
+
+
+@cache
+def _streamed(path: Path, number: int) -> bytes:
+    """What a pipe or a device holds; it cannot be read again, and commands look at runs twice.
+
+    Raises:
+        ValueError: nobody writes into it, or without end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        if not select.select([stream], [], [], PATIENCE)[0]:
+            raise ValueError(f"{path}: nothing came within {PATIENCE:g} s; expected a run file")
+        os.set_blocking(descriptor, True)
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{path}: more than {MOST_BYTES} bytes; expected a run file")
+    return content
 
 
 def _apply(run: dict[str, Any], override: str) -> None:
@@ -258,6 +298,10 @@ def _path(config: str | Path) -> Path:
     known = presets()
     if str(config) in known:
         return known[str(config)]
+    if os.path.isdir(config):
+        raise ValueError(f"config {str(config)!r}: a folder; expected a file, or a preset's name")
+    if os.path.exists(config):  # a pipe
+        return Path(config)
     hint = suggestion(config, known) or ";"
     raise ValueError(
         f"config {str(config)!r}: no such file, and no preset{hint} presets: {list(known)}"
