@@ -132,6 +132,8 @@ def _path_to_write(text: str, what: str) -> str:
     if not text.strip():
         raise ArgumentTypeError(f"{text!r} is no path (is a variable unset?); expected {what}")
     path = os.path.expanduser(text)
+    if path.startswith("~"):
+        raise ArgumentTypeError(f"{text!r:.200}: no such user; expected {what}, or one below ./")
     try:
         os.lstat(path)
     except OSError as error:

@@ -60,7 +60,8 @@ def _refused(folder: Path, error: OSError) -> OSError:
 def replacing(path: str | Path) -> Iterator[Path]:
     """A path to write to; when the block ends well, what was written takes the place of `path`.
 
-    The folder is made where it is missing. After an error `path` is what it was before.
+    The folder is made where it is missing. After an error `path` is what it was before. A pipe or a
+    device, such as /dev/stdout, is written as it is.
 
     Raises:
         ValueError: the folder is a file, or the file a folder.
@@ -68,6 +69,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path}: a folder; expected a file, or a place for one")
+    if str(path.parent) in ("/dev", "/dev/fd") or (path.exists() and not path.is_file()):
+        yield path
+        return
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -249,7 +249,13 @@ def test_what_is_written_has_a_path(
     """Nothing runs where it has none."""
     monkeypatch.setenv("HOME", str(tmp_path))
     assert action.type("~/x") == str(tmp_path / "x")
-    refused = ["", " ", "a" * 5000, *([".", "/", "x/"] if action.type is file_to_write else [])]
+    refused = [
+        "",
+        " ",
+        "~nobody-there/x",
+        "a" * 5000,
+        *([".", "/", "x/"] if action.type is file_to_write else []),
+    ]
     for path in refused:
         for given in action.option_strings or [None]:
             arguments = [path] if given is None else [f"{given}={path}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,15 @@ def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match="a folder; expected a file"), replacing(tmp_path):
         pass
     assert tmp_path.is_dir()
+
+
+def test_a_pipe_is_written_and_not_replaced():
+    reads, writes = os.pipe()
+    with replacing(f"/dev/fd/{writes}") as place:
+        place.write_text("through")
+    assert os.read(reads, 99) == b"through"
+    os.close(reads)
+    os.close(writes)
 
 
 def test_a_link_that_leads_nowhere_is_named(tmp_path: Path):
