@@ -28,6 +28,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def run(parent: int, command: Sequence[str]) -> int:
     """Run the server; returns its exit status."""
+    with contextlib.suppress(PermissionError):  # of a session's first process: it has its group
+        os.setpgid(0, 0)
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
     with contextlib.suppress(OSError, AttributeError):  # elsewhere who leaves the group escapes
