@@ -55,7 +55,7 @@ def plan(rules: Rules, acting: int | None = None) -> Plan:
     hands, after = acting or rules.seats, growth(rules)
     free = rules.seats * rules.strength if rules.inverse else 0
     units = np.arange(rules.capacity + 1)
-    most = np.array([min(stock, hands * rules.most(stock)) for stock in units])
+    most = np.array([min(stock, hands * rules.most(stock)) for stock in range(rules.capacity + 1)])
     gained = free - units if rules.inverse else units
     impossible = np.where(units <= most[:, None], 0.0, -np.inf)  # (s, taken)
     left = np.maximum(units[:, None] - units, 0)  # (s, taken)

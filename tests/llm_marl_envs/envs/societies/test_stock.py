@@ -202,8 +202,8 @@ def test_the_range_is_that_of_the_plans_of_all_tasks(inverse: bool):
     """Equal in the usual form; of a harm not below it. It takes no plan, so it is quick."""
     for capacity, months, end in product((10, 13, 50), (1, 2, 3, 12), (0.0, 0.1, 1 / 3, 0.5)):
         rules = Rules(3, months, capacity, end, inverse)
-        stocks = np.arange(capacity // 4 if inverse else 5, capacity // 2 + 1)
-        pairs = np.stack([stocks, np.full(len(stocks), capacity)], axis=1)
+        stocks = range(capacity // 4 if inverse else 5, capacity // 2 + 1)
+        pairs = np.array([(stock, capacity) for stock in stocks])
         certain = replace(rules, end=0.0)
         most = [
             months * rules.strength if inverse else 3 * optimum(certain, stock) for stock in stocks
