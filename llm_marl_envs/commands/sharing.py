@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from llm_marl_envs.commands import Command
-from llm_marl_envs.commands.options import quiet_libraries
+from llm_marl_envs.commands.options import folder_to_write, quiet_libraries
 
 REPOSITORY = "owner/name on the Hugging Face Hub"
 
@@ -85,7 +85,7 @@ def _deliver(delivery: Any, options: Namespace) -> None:
 
 def _add_pull_team(parser: ArgumentParser) -> None:
     parser.add_argument("repository", metavar="REPO", help=f"{REPOSITORY}, or owner/name@revision")
-    parser.add_argument("folder", help="where it shall be; missing or empty")
+    parser.add_argument("folder", type=folder_to_write, help="where it shall be; missing or empty")
     parser.add_argument(
         "--most-gib",
         type=_gib,

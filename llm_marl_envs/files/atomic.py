@@ -22,13 +22,13 @@ def make_folder(folder: Path) -> None:
     """Make a folder and those above it, where they are missing.
 
     Raises:
-        ValueError: one of them is a file.
+        ValueError: one of them is a file, or a link that leads nowhere.
         OSError: the system refuses.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"{_nearest(folder)}: a file; expected a folder to write into") from error
+        raise _no_folder(_nearest(folder)) from error
     except OSError as error:
         raise _refused(folder, error) from error
 
@@ -37,12 +37,12 @@ def check_folder(folder: Path) -> None:
     """Try whether a folder could be made and written into; nothing is left of it.
 
     Raises:
-        ValueError: it, or one above it, is a file.
+        ValueError: it, or one above it, is a file, or a link that leads nowhere.
         OSError: the system refuses.
     """
     nearest = _nearest(folder)
     if not nearest.is_dir():
-        raise ValueError(f"{nearest}: a file; expected a folder to write into")
+        raise _no_folder(nearest)
     try:
         with tempfile.TemporaryDirectory(dir=nearest):
             pass
@@ -53,6 +53,11 @@ def check_folder(folder: Path) -> None:
 def _nearest(folder: Path) -> Path:
     """The path itself or the next one above it that there is."""
     return next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+
+
+def _no_folder(path: Path) -> ValueError:
+    what = "a file" if path.exists() else "a link that leads nowhere"
+    return ValueError(f"{path}: {what}; expected a folder to write into")
 
 
 def _refused(folder: Path, error: OSError) -> OSError:
@@ -107,13 +112,19 @@ def _why_not_written(error: Exception) -> str | None:
 def replacing(path: str | Path) -> Iterator[Path]:
     """A path to write to; when the block ends well, what was written takes the place of `path`.
 
-    The folder is made where it is missing. After an error `path` is what it was before.
+    The folder is made where it is missing. After an error `path` is what it was before. A pipe or a
+    device, such as /dev/stdout, is written as it is.
 
     Raises:
-        ValueError: the folder is a file.
+        ValueError: the folder is a file, or the file a folder.
         OSError: it cannot be written; the message names `path`.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder; expected a file, or a place for one")
+    if str(path.parent) in ("/dev", "/dev/fd") or (path.exists() and not path.is_file()):
+        yield path
+        return
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -189,13 +189,15 @@ def _watched(seconds: float, call: Callable[[], Any]) -> Any:
             answer.set_exception(error)
 
     # A daemon, which a process does not wait for at its end.
-    threading.Thread(target=run, daemon=True, name="tool").start()
+    thread = threading.Thread(target=run, daemon=True, name="tool")
+    thread.start()
+    thread.join(seconds)
+    if not answer.done():
+        raise ValueError(f"it did not answer within {seconds:g} s")
     try:
-        return answer.result(seconds)
+        return answer.result()
     except (ValueError, *BROKEN):
         raise
-    except TimeoutError as error:
-        raise ValueError(f"it did not answer within {seconds:g} s") from error
     except Exception as error:  # the seat is told its kind alone
         raise ValueError(f"it failed: {type(error).__name__}") from error
 

@@ -35,6 +35,30 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path):
             pass
 
 
+def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path):
+    with pytest.raises(ValueError, match="a folder; expected a file"), replacing(tmp_path):
+        pass
+    assert tmp_path.is_dir()
+
+
+def test_a_pipe_is_written_and_not_replaced():
+    reads, writes = os.pipe()
+    with replacing(f"/dev/fd/{writes}") as place:
+        place.write_text("through")
+    assert os.read(reads, 99) == b"through"
+    os.close(reads)
+    os.close(writes)
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    for folder in (link, link / "new"):
+        for use in (check_folder, make_folder):
+            with pytest.raises(ValueError, match="link: a link that leads nowhere"):
+                use(folder)
+
+
 def test_after_an_error_the_file_is_what_it_was(tmp_path: Path):
     path = tmp_path / "file"
     path.write_text("before")

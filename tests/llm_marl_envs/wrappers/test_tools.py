@@ -493,6 +493,21 @@ def test_calls_are_no_messages() -> None:
     assert effects[0][1] > 0.5
 
 
+class Late(Fixed):
+    """Whose own work gives up."""
+
+    name, seconds = "late", 30.0
+
+    def call(self, arguments: Any, task: Any, chance: Any) -> str:
+        raise TimeoutError("after 2 s")
+
+
+def test_a_tool_that_gives_up_by_itself_did_not_take_all_its_seconds() -> None:
+    env = make("debate-v0", tools={"debater_0": [f"{HERE}:Late"]})
+    own = talk(env, {"debater_0": ["Call: late(x)"]}).trajectory("debater_0")
+    assert own[0].info["call"]["failed"] == "it failed: TimeoutError"
+
+
 def test_a_tool_that_hangs_does_not_hold_the_process(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     begun = time.perf_counter()
