@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from llm_marl_envs.core.outcome import summed
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import finite
@@ -121,6 +122,8 @@ class Turn:
         response: what it answered, token ids included.
         reward: paid to this agent from this action until its next one, summed.
         reward_terms: the named parts of `reward`; they sum to it.
+        added_terms: what of it wrappers paid or charged, by name, as the price of a call. The task
+            paid the rest, which alone is measured; what is learned from is `reward`.
         team_reward: the mean over agents of what every step paid from this action until the
             agent's next one; None in records made by hand, and then it is `reward`.
         info: the remaining info of the environment for this agent.
@@ -142,6 +145,7 @@ class Turn:
     given: bool = False
     step: int | None = field(default=None, compare=False)
     state: str | None = field(default=None, compare=False)
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
@@ -156,10 +160,12 @@ class Idle:
     Attributes:
         reward: the sum.
         reward_terms: the named parts of `reward`; they sum to it.
+        added_terms: what of it wrappers paid, as in `Turn`.
     """
 
     reward: float
     reward_terms: Mapping[str, float] = field(default_factory=dict)
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,19 +275,33 @@ class Episode:
         idle = self.idle[agent].reward if agent in self.idle else 0.0
         return float(sum(turn.reward for turn in self.turns if turn.agent == agent) + idle)
 
+    def _paid(self, agent: str) -> list[Turn | Idle]:
+        """Where one agent was paid."""
+        idle = [self.idle[agent]] if agent in self.idle else []
+        return [*self.trajectory(agent), *idle]
+
     def terms_of(self, agent: str) -> dict[str, float]:
         """Name -> sum of a reward term of one agent, also where it never acted."""
-        sums: dict[str, float] = {}
-        idle = [self.idle[agent]] if agent in self.idle else []
-        for paid in (*self.trajectory(agent), *idle):
-            for name, value in paid.reward_terms.items():
-                sums[name] = sums.get(name, 0.0) + value
-        return sums
+        return summed(*(paid.reward_terms for paid in self._paid(agent)))
+
+    def added_terms_of(self, agent: str) -> dict[str, float]:
+        """Name -> sum of what wrappers paid one agent, also where it never acted."""
+        return summed(*(paid.added_terms for paid in self._paid(agent)))
+
+    def task_return(self, agent: str) -> float:
+        """What the task paid one agent in all: its undiscounted return without `added_terms`."""
+        more = sum(self.added_terms_of(agent).values())
+        return self.undiscounted_return(agent) - more
 
     @property
     def team_return(self) -> float:
         """Mean over agents of the undiscounted return (their number where it is shared)."""
         return sum(self.undiscounted_return(agent) for agent in self.agents) / len(self.agents)
+
+    @property
+    def team_task_return(self) -> float:
+        """Mean over agents of what the task paid them: the return that measurements count."""
+        return sum(self.task_return(agent) for agent in self.agents) / len(self.agents)
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -380,7 +400,7 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
     return dataclasses.replace(
         episode,
         turns=tuple(
-            dataclasses.replace(turn, reward=0.0, reward_terms={}, team_reward=0.0)
+            dataclasses.replace(turn, reward=0.0, reward_terms={}, added_terms={}, team_reward=0.0)
             for turn in episode.turns
         ),
         idle=dict.fromkeys(episode.agents, floor),
@@ -390,10 +410,8 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
     """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
-    idle = {
-        agent: {"reward": float(pay.reward), "reward_terms": plain(pay.reward_terms)}
-        for agent, pay in episode.idle.items()
-    }
+    priced = _terms_of_wrappers(episode.env_kwargs) is not None
+    idle = {agent: _pay_to_dict(pay, priced) for agent, pay in episode.idle.items()}
     return {
         "version": TRANSCRIPT_VERSION,
         "env_id": episode.env_id,
@@ -406,13 +424,46 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         **({} if episode.failure is None else {"failure": episode.failure}),
         **({} if episode.floor is None else {"floor": episode.floor}),
         **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
-        "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
+        "turns": [_turn_to_dict(turn, tokens, priced) for turn in episode.turns],
         **({"idle": idle} if idle else {}),
         **({"redraws": list(map(dataclasses.asdict, episode.redraws))} if episode.redraws else {}),
     }
 
 
-def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
+def _pay_to_dict(pay: Turn | Idle, priced: bool) -> dict[str, Any]:
+    """What somebody was paid; `added_terms` also where a wrapper could have and did not."""
+    return {
+        "reward": float(pay.reward),
+        "reward_terms": plain(pay.reward_terms),
+        **({"added_terms": plain(pay.added_terms)} if priced or pay.added_terms else {}),
+    }
+
+
+def _terms_of_wrappers(env_kwargs: Mapping[str, Any]) -> set[str] | None:
+    """Names of what a channel and tools pay or charge; None where there is neither.
+
+    Transcripts of releases that did not tell them apart are read by these names.
+    """
+    tools = env_kwargs.get("tools")
+    if tools is None and env_kwargs.get("channel") is None:
+        return None
+    names = {"channel"} if env_kwargs.get("channel") is not None else set()
+    names |= {"calls"} if tools is not None else set()
+    toolrl = isinstance(tools, Mapping) and tools.get("scheme") == "toolrl"
+    return names | ({"format", "match"} if toolrl else set())
+
+
+def _added_in(data: Mapping[str, Any], of_wrappers: set[str] | None) -> Mapping[str, float]:
+    """What wrappers paid, of the dict of a turn or of somebody idle."""
+    if "added_terms" in data:
+        if not isinstance(data["added_terms"], Mapping):
+            raise TypeError(f"added_terms {data['added_terms']!r:.80}: expected an object")
+        return data["added_terms"]
+    terms = data.get("reward_terms", {})
+    return {name: terms[name] for name in terms if name in (of_wrappers or ())}
+
+
+def _turn_to_dict(turn: Turn, tokens: bool, priced: bool) -> dict[str, Any]:
     response = turn.response
     answer: dict[str, Any] = {"text": response.text, "cut": response.cut, "policy": response.policy}
     if tokens and response.completion_ids is not None:
@@ -431,8 +482,7 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "index": turn.index,
         "messages": [_message_as_list(message) for message in turn.messages],
         "response": answer,
-        "reward": float(turn.reward),
-        "reward_terms": plain(turn.reward_terms),
+        **_pay_to_dict(turn, priced),
         "team_reward": turn.team_reward,
         "info": plain(turn.info),
         **({"given": True} if turn.given else {}),
@@ -477,19 +527,23 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
         )
     try:
+        wrappers = _terms_of_wrappers(data["env_kwargs"])
         return Episode(
             env_id=data["env_id"],
             env_kwargs=data["env_kwargs"],
             task_id=data["task_id"],
             seed=data["seed"],
             agents=tuple(data["agents"]),
-            turns=tuple(_turn_from_dict(turn) for turn in data["turns"]),
+            turns=tuple(_turn_from_dict(turn, wrappers) for turn in data["turns"]),
             stop_reason=StopReason(data["stop_reason"]),
             success=data["success"],
             failure=data.get("failure"),
             floor=data.get("floor"),
             branch=None if data.get("branch") is None else Branch(**data["branch"]),
-            idle={agent: Idle(**entry) for agent, entry in data.get("idle", {}).items()},
+            idle={
+                agent: Idle(**{**entry, "added_terms": _added_in(entry, wrappers)})
+                for agent, entry in data.get("idle", {}).items()
+            },
             redraws=tuple(Redraw(**entry) for entry in data.get("redraws", ())),
         )
     except KeyError as missing:
@@ -498,7 +552,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
         raise ValueError(f"a field of the transcript is of the wrong kind: {error}") from error
 
 
-def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
+def _turn_from_dict(data: Mapping[str, Any], of_wrappers: set[str] | None) -> Turn:
     answer = data["response"]
 
     def ids(name: str) -> Any:
@@ -520,6 +574,7 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
         ),
         reward=data["reward"],
         reward_terms=data["reward_terms"],
+        added_terms=_added_in(data, of_wrappers),
         team_reward=data["team_reward"],
         info=data["info"],
         given=data.get("given", False),

@@ -53,8 +53,8 @@ class Schedule:
 
 
 def returns_of(episodes: Sequence[Episode]) -> list[float]:
-    """The team return of each episode; of one that failed its floor."""
-    return [episode.team_return for episode in measured(episodes)]
+    """The team return of each episode, as the task paid it; of one that failed its floor."""
+    return [episode.team_task_return for episode in measured(episodes)]
 
 
 def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float]:

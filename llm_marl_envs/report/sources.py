@@ -309,7 +309,8 @@ def check_values(episode: Episode) -> None:
     for agent, pay in (*paid, *episode.idle.items()):
         if not isinstance(pay.reward_terms, Mapping):
             raise ValueError(f"reward_terms of {agent}: expected an object")
-        for name, value in (("reward", pay.reward), *pay.reward_terms.items()):
+        terms = (*pay.reward_terms.items(), *pay.added_terms.items())
+        for name, value in (("reward", pay.reward), *terms):
             whole = type(value) is int and finite(value)  # a longer one is no float
             if not (whole or isinstance(value, float)):
                 raise ValueError(f"{name} of {agent}: expected a number, got {value!r:.80}")

@@ -307,11 +307,10 @@ def _attach(env: TextEnv, rules: Rules, heard_by: Mapping[str, Sequence[str]]) -
         for seat in env.possible_agents
     }
     env.notices = (*env.notices, notice)
-    low, high = env.reward_range
     longest = MOST_BYTES * env.max_action_chars
     if rules.max_chars is not None:
         longest = min(rules.max_chars * env.texts_per_turn, longest)
-    env.reward_range = (low - rules.price * longest * env.max_turns, high)
+    env.widen(-rules.price * longest * env.max_turns, 0.0)
 
 
 def _told_of(rules: Rules, seat: str, heard_by: Mapping[str, Sequence[str]]) -> str:

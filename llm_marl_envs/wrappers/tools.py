@@ -300,13 +300,12 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
     env.replayable &= all(tool.replayable for tool in all_tools)
     dearest = max(tool.price for tool in all_tools) if rules.price is None else rules.price
-    low, high = env.reward_range
     worst, best = 0.0, 0.0
     if rules.scheme == "toolrl":
         worst, best = WORST, BEST + FORMAT
         for seat in tools:
             _check_known(env, seat)
-    env.reward_range = (low + (worst - dearest) * rules.calls, high + best * rules.calls)
+    env.widen((worst - dearest) * rules.calls, best * rules.calls)
 
 
 def _check_known(env: TextEnv, seat: str) -> None:

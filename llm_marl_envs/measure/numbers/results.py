@@ -35,7 +35,7 @@ EXPECTED = (
     f"holds it as {EVALUATION}/, a demo's or a sweep's folder, a folder of such folders, or a file "
     "of episodes"
 )
-TERMS = "reward_terms/"
+TERMS, ADDED = "reward_terms/", "added_terms/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class TaskScore:
 
     Attributes:
         task_id: the task, "#<index>" where the environment names none.
-        returns: undiscounted team return of each episode.
+        returns: undiscounted team return of each episode, of what the task paid.
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
     """
@@ -107,10 +107,12 @@ class TeamResult:
         success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
-        mean_return: undiscounted team return, mean over episodes.
+        mean_return: undiscounted team return, of what the task paid, mean over episodes.
         return_ci95: its 95 % bootstrap interval over tasks.
-        reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
-            what episodes that failed are counted at.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents, of the terms
+            that the task paid; they sum to `mean_return`. `failed` is what episodes that failed are
+            counted at.
+        added_terms: the same of what wrappers paid or charged; empty where none did.
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
@@ -142,6 +144,7 @@ class TeamResult:
     tasks: tuple[TaskScore, ...]
     topography: dict[str, Topography] = field(default_factory=dict)
     society: dict[str, float] = field(default_factory=dict)
+    added_terms: dict[str, float] = field(default_factory=dict)
 
 
 def summarise(
@@ -183,7 +186,6 @@ def summarise(
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
     success = share(places, solved, _clusters(counted, per_task)) if has_success else None
-    terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
         failed=sum(episode.failed for episode in episodes),
@@ -195,7 +197,8 @@ def summarise(
         pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
         return_ci95=returns.ci95 or (returns.mean, returns.mean),
-        reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
+        reward_terms=_terms(values, TERMS),
+        added_terms=_terms(values, ADDED),
         cooperation=cooperation,
         match=match,
         answer_agreement=mean(values["answer_agreement"]),
@@ -204,6 +207,12 @@ def summarise(
         tasks=_tasks(counted, per_task),
         society=_society(counted, values),
     )
+
+
+def _terms(values: Mapping[str, Sequence[float | None]], prefix: str) -> dict[str, float]:
+    """Name -> mean over the episodes."""
+    named = {name: of for name, of in values.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): mean(of) or 0.0 for name, of in named.items()}
 
 
 def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
@@ -229,7 +238,7 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
         scores.append(
             TaskScore(
                 task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
-                returns=tuple(e.team_return for e in group),
+                returns=tuple(e.team_task_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
             )
@@ -292,7 +301,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     del fields["episodes"]
     for topography in fields["topography"].values():
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
-    for name in ("topography", "society"):
+    for name in ("topography", "society", "added_terms"):
         if not fields[name]:
             del fields[name]
     if result.cost.calls is None:  # no seat had tools
@@ -326,6 +335,7 @@ class _Summary:
     faults: Mapping[str, float | None]
     match: float | None = None
     failed: int = 0
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_result(path: str | Path) -> dict[str, Any]:

@@ -261,7 +261,7 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
         raise ValueError(f"{result.samples} samples per task: expected a multiple of {n}")
     counted = measured(result.episodes)
     groups = [counted[i : i + n] for i in range(0, len(counted), n)]
-    best = [max(group, key=lambda e: (e.team_return, not e.failed)) for group in groups]
+    best = [max(group, key=lambda e: (e.team_task_return, not e.failed)) for group in groups]
     summary = result_to_dict(
         summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
     )
