@@ -55,6 +55,9 @@ class Request:
         before: the agent's turn before this one, where the policy was not asked for it (a branch
             plays it as recorded): one that keeps token ids goes on from its ids. Else None.
         tools: what the agent may call; None where it has no tools.
+        seat_seed: what the agent draws once in an episode, as the convention of an expert, comes
+            from this number: it is the same at each of its turns, and in a branch that of the
+            episode where it began. None where who asks knows of no episode; then it is `seed`.
     """
 
     env_id: str
@@ -67,6 +70,7 @@ class Request:
     seed: int
     before: Turn | None = None
     tools: ToolSheet | None = None
+    seat_seed: int | None = None
 
     @property
     def role(self) -> str:

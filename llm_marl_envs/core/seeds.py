@@ -34,6 +34,8 @@ class Start:
         task: index, id or `Task` for `options={"task": ...}`; None sends no option.
         seed: the reset seed; the episodes of a group share it unless `chance="episode"`.
         sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
+        origin: of a branch, the sample seed of the episode that was played from its reset, where
+            the branches began; None: its own.
         record: the recorded episode that a branch goes on from; None begins at the reset.
         branch: where it leaves the record.
         chance: seed of what chance deals after the branch; None: what it dealt in the record.
@@ -48,6 +50,16 @@ class Start:
     branch: Branch | None = None
     chance: int | None = None
     redraws: tuple[Redraw, ...] = ()
+    origin: int | None = None
+
+    def action_seed(self, agent: str, turn: int) -> int:
+        """The seed of one action of an agent."""
+        return derive_seed(self.sample_seed, agent, turn)
+
+    def seat_seed(self, agent: str) -> int:
+        """The seed of what an agent draws once, for all of its turns; of its first action, too."""
+        begun = self.sample_seed if self.origin is None else self.origin
+        return derive_seed(begun, agent, 0)
 
 
 def group_starts(
@@ -89,6 +101,7 @@ def branch_start(
         record=record,
         branch=branch,
         chance=derive_seed("chance", drawn) if chance == "episode" else None,
+        origin=start.sample_seed if start.origin is None else start.origin,
     )
 
 

@@ -34,7 +34,7 @@ from llm_marl_envs.core.records import (
     Turn,
     countable,
 )
-from llm_marl_envs.core.seeds import Start, derive_seed
+from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.core.tasks import Task
@@ -275,7 +275,8 @@ class _Live:
                     task_id=self.task_id,
                     messages=self.messages(agent),
                     observation=str(self.observations[agent]),
-                    seed=derive_seed(self.start.sample_seed, agent, turn),
+                    seed=self.start.action_seed(agent, turn),
+                    seat_seed=self.start.seat_seed(agent),
                     before=before.turn() if before is not None and before.given else None,
                     tools=self.sheets.get(agent),
                 )
