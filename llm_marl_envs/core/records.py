@@ -414,7 +414,7 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
     """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
-    priced = _terms_of_wrappers(episode.env_kwargs) is not None
+    priced = terms_of_wrappers(episode.env_kwargs) is not None
     idle = {agent: _pay_to_dict(pay, priced) for agent, pay in episode.idle.items()}
     return {
         "version": TRANSCRIPT_VERSION,
@@ -443,7 +443,7 @@ def _pay_to_dict(pay: Turn | Idle, priced: bool) -> dict[str, Any]:
     }
 
 
-def _terms_of_wrappers(env_kwargs: Mapping[str, Any]) -> set[str] | None:
+def terms_of_wrappers(env_kwargs: Mapping[str, Any]) -> set[str] | None:
     """Names of what a channel and tools pay or charge; None where there is neither.
 
     Transcripts of releases that did not tell them apart are read by these names.
@@ -531,7 +531,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
         )
     try:
-        wrappers = _terms_of_wrappers(data["env_kwargs"])
+        wrappers = terms_of_wrappers(data["env_kwargs"])
         return Episode(
             env_id=data["env_id"],
             env_kwargs=data["env_kwargs"],

@@ -106,22 +106,36 @@ def branch_start(
 
 
 def evaluation_starts(
-    n_tasks: int, seeds: Sequence[int], samples: int, *, with_tasks: bool
+    n_tasks: int, seeds: Sequence[int], samples: int, *, with_tasks: bool, per_reset: int = 1
 ) -> list[Start]:
-    """An evaluation, task by task, then seed by seed; samples of both share the reset seed.
+    """An evaluation, task by task, then seed by seed, then sample by sample.
 
-    `with_tasks=False` is for an environment without tasks: its episodes differ by reset seed alone.
+    Each sample has a reset seed of its own, so that what chance deals is dealt anew.
+
+    Args:
+        n_tasks: the first so many tasks.
+        seeds: every task is played under each.
+        samples: episodes of a task and seed.
+        with_tasks: False is for an environment without tasks: its episodes differ by reset seed
+            alone.
+        per_reset: so many samples in a row share their reset seed after all.
     """
     return [
         Start(
             task=task if with_tasks else None,
-            seed=derive_seed("evaluate", seed, task) % RESET_SEEDS,
+            seed=_evaluation_reset(seed, task, sample // per_reset),
             sample_seed=derive_seed("evaluate", seed, task, sample),
         )
         for task in range(n_tasks)
         for seed in seeds
         for sample in range(samples)
     ]
+
+
+def _evaluation_reset(seed: int, task: int, number: int) -> int:
+    """The reset seed of a task's sample; of the first one as before samples had their own."""
+    more = ("reset", number) if number else ()
+    return derive_seed("evaluate", seed, task, *more) % RESET_SEEDS
 
 
 def held_out_starts(seed: int, count: int, *, with_tasks: bool) -> list[Start]:

@@ -15,7 +15,7 @@ Texts are kept as they were written, control strings that they spell included: w
 | `position` | int64 | place of the turn in the episode, all agents counted |
 | `env_id`, `env_kwargs` | string | the environment; its arguments as JSON |
 | `task_id` | string | the task |
-| `seed` | int64 | of the reset; the episodes of a group share it |
+| `seed` | int64 | of the reset; each sample of a task has its own |
 | `agents` | list of string | all seats |
 | `stop_reason` | string | `terminated` or `truncated` |
 | `success` | bool or null | whether the task was solved |

@@ -29,7 +29,7 @@ class Schedule:
     Attributes:
         starts: one per episode.
         n_tasks: tasks played.
-        samples: episodes per task; of one seed they share the reset and differ in the sampling.
+        samples: episodes per task, each from a reset seed of its own.
     """
 
     starts: tuple[Start, ...]

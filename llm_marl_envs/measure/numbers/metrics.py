@@ -211,7 +211,8 @@ _OF_EPISODES = (
         name="pass@<k>",
         title="pass@<k>",
         unit="share",
-        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021)",
+        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021); each "
+        "episode has a reset seed of its own",
         better=1,
         path=("pass_at_k", "<k>"),
     ),
@@ -549,6 +550,14 @@ _OF_EPISODES = (
         unit="count",
         doc="tasks that were played; one whose every episode failed is in no mean",
         path=("n_tasks",),
+    ),
+    _of_team(
+        name="resets",
+        title="reset seeds per task",
+        unit="count",
+        doc="different reset seeds that each task was played from: every sample has its own, so "
+        "that cards, ends and the like are dealt anew; the same for all teams",
+        path=("resets",),
     ),
 )
 

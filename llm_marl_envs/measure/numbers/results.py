@@ -47,12 +47,14 @@ class TaskScore:
         returns: undiscounted team return of each episode, of what the task paid.
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
+        resets: the reset seed of each; None in files of older releases.
     """
 
     task_id: str
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
     failed: int = 0
+    resets: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.returns:
@@ -102,6 +104,7 @@ class TeamResult:
         failed: how many of them failed, because the environment raised.
         n_tasks: tasks played.
         samples: episodes per task and seed.
+        resets: reset seeds that a task was played from, the fewest of any task.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
         success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
@@ -129,6 +132,7 @@ class TeamResult:
     failed: int
     n_tasks: int
     samples: int
+    resets: int
     seeds: tuple[int, ...]
     success: float | None
     success_ci95: tuple[float, float] | None
@@ -186,11 +190,13 @@ def summarise(
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
     success = share(places, solved, _clusters(counted, per_task)) if has_success else None
+    tasks = _tasks(counted, per_task)
     return TeamResult(
         episodes=tuple(episodes),
         failed=sum(episode.failed for episode in episodes),
         n_tasks=len(episodes) // per_task,
         samples=samples,
+        resets=min(len({*task.resets}) for task in tasks if task.resets),
         seeds=tuple(seeds),
         success=success and success.mean,
         success_ci95=success and success.ci95,
@@ -204,7 +210,7 @@ def summarise(
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
         faults=_faults(counted, values),
-        tasks=_tasks(counted, per_task),
+        tasks=tasks,
         society=_society(counted, values),
     )
 
@@ -241,6 +247,7 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
                 returns=tuple(e.team_task_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
+                resets=tuple(e.seed for e in group),
             )
         )
     return tuple(scores)
@@ -446,4 +453,5 @@ def _of_episodes(file: Path) -> dict[str, Any]:
         )
     episodes = [episode for some in tasks.values() for episode in some]
     about = {"env_id": episodes[0].env_id, "env_kwargs": plain(episodes[0].env_kwargs)}
+    about |= {"seeds": None}  # no transcript holds them
     return {**result_to_dict(summarise(episodes, counts.pop())), **about}

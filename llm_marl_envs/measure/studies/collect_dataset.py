@@ -20,7 +20,7 @@ from llm_marl_envs.measure.dataset import FORMATS, SCHEMA_VERSION, features, row
 from llm_marl_envs.measure.paired import Stage
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import package_versions, prompt_hashes
-from llm_marl_envs.measure.runner import Plan, starts_of
+from llm_marl_envs.measure.runner import Plan, resets_of, starts_of
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.play.rollout import failure_of
 from llm_marl_envs.policies import Team
@@ -125,6 +125,7 @@ def run_collect(
         "tasks": plan.n_tasks,
         "samples": plan.samples,
         "seeds": list(plan.seeds),
+        **resets_of(plan),
         "format": shards.kind,
         "episodes_per_shard": shards.episodes,
         "episodes": len(starts),
