@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import Literal
 
 from llm_marl_envs.core.answers import canonical
-from llm_marl_envs.core.outcome import TINY
+from llm_marl_envs.core.outcome import TINY, UNNAMED
 from llm_marl_envs.core.records import Episode, StopReason, Turn
 from llm_marl_envs.measure.numbers import society
 
@@ -72,9 +72,9 @@ def episode_terms(episode: Episode) -> dict[str, float]:
     """Name -> what the task paid under it, its sum over the episode, mean over its agents."""
     terms = _mean_terms(episode, [p.reward_terms for p in (*episode.turns, *episode.idle.values())])
     for name, value in added_terms(episode).items():
-        terms[name] = terms.get(name, 0.0) - value
-        if abs(terms[name]) <= TINY:  # nothing is left: the name is a wrapper's
-            del terms[name]
+        own = terms.pop(name, 0.0) - value
+        if abs(own) > TINY and name != UNNAMED:  # else the name is a wrapper's
+            terms[name] = own
     return terms
 
 

@@ -151,7 +151,7 @@ def test_several_seeds_and_samples_count_per_task():
     result = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=[0, 5])
     assert (result.seeds, result.samples, len(result.episodes)) == ((0, 5), 3, 24)
     assert [len(task.returns) for task in result.tasks] == [6] * 4
-    assert len({e.seed for e in result.episodes[:6]}) == 2
+    assert len({e.seed for e in result.episodes[:6]}) == 6  # each sample has its own
     assert sorted(result.pass_at_k) == [1, 2, 4, 6]
     first = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=5)
     assert result.episodes[3:6] == first.episodes[:3]
