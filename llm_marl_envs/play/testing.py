@@ -153,7 +153,7 @@ def _played(env: Any, name: str, team: Mapping[str, Policy], seeds: Sequence[int
         solved += [] if episode.success is None else [episode.success]
     low, high = env.unwrapped.reward_range
     line = f"{name}: returns {min(returns):g} to {max(returns):g}, in reward_range {low:g} to "
-    line += f"{high:g}; below the best of bounds() in {bounded} of {len(seeds)} episodes"
+    line += f"{high:g}; the best of bounds() looked at in {bounded} of {len(seeds)} episodes"
     return line + (f"; solved {sum(solved)} of {len(solved)}" if solved else "")
 
 
@@ -248,7 +248,8 @@ def _check_speech(make_env: Callable[[], Any], seeds: Sequence[int]) -> str:
         f"links() says that {never[0][0]} is shown texts of {never[0][1]}, and none was handed to "
         "`pass_on`"
     )
-    return f"texts of {len(mute.pairs)} pairs of links() went through pass_on, and no other way"
+    pairs = f"{len(mute.pairs)} pair{'s' * (len(mute.pairs) != 1)}"
+    return f"texts of {pairs} of links() went through pass_on, and no other way"
 
 
 class _Marking:
