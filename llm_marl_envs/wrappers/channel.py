@@ -224,7 +224,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     """The environment, whose agents hear each other as the options say; see the module.
 
     Bounds stay those of the environment: `solo` hears nobody, `team` is the best with free talk. So
-    the cooperation index says how much of what talking is worth comes through the channel.
+    the cooperation index says how much of what talking is worth comes through the channel. The
+    price is learned from; it is in no return that is measured.
 
     Args:
         env: an environment of this library in which agents are shown what others wrote, of either

@@ -211,7 +211,8 @@ def _times(count: int, more: str = "") -> str:
 def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper, as `Channel`
     """The environment, whose seats may call tools; see the module.
 
-    Bounds stay those of the environment, which has no calls.
+    Bounds stay those of the environment, which has no calls. So do the returns that measurements
+    count: prices and what a scheme pays are learned from, and stand beside.
 
     Args:
         env: an environment of this library, of either form, also with PettingZoo's wrappers around.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import cooperation_index, evaluate_team, measure_coordination
 from llm_marl_envs.measure.numbers.coordination import convention_match, match_by_choice
 from llm_marl_envs.measure.numbers.estimates import bootstrap_interval, wilson_interval
-from llm_marl_envs.measure.numbers.results import read_result, result_to_dict, summarise
+from llm_marl_envs.measure.numbers.results import (
+    TeamResult,
+    read_result,
+    result_to_dict,
+    summarise,
+)
 from llm_marl_envs.measure.numbers.tables import result_table
-from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 
@@ -155,6 +161,35 @@ def test_several_seeds_and_samples_count_per_task():
     assert sorted(result.pass_at_k) == [1, 2, 4, 6]
     first = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=5)
     assert result.episodes[3:6] == first.episodes[:3]
+
+
+@pytest.mark.parametrize("env_id", ["kuhn_poker-v1", "donor-v0", "debate-v0"])
+def test_each_sample_is_dealt_anew_and_the_same_to_all_teams(env_id: str):
+    """Also with other copies; the first sample is that of an evaluation with one."""
+    teams, deals = {}, {}
+    for name, policy in (("random", RandomPolicy()), ("silent", ScriptedPolicy(lambda r: ""))):
+        env = make(env_id, split="test")
+        seats = dict.fromkeys(env.possible_agents, policy)
+
+        def played(samples: int, copies: int, seats: Any = seats, **more: Any) -> TeamResult:
+            plan = {"n_tasks": 2, "samples": samples, "copies": copies, **more}
+            return evaluate_team(lambda: make(env_id, split="test"), seats, **plan)
+
+        teams[name] = played(40, 64)
+        assert teams[name].episodes == played(40, 7).episodes
+        assert teams[name].episodes[::40] == played(1, 64).episodes
+        assert teams[name].resets == 40
+        assert played(2, 2, seed=(0, 3)).resets == 4
+        deals[name] = [(e.task_id, e.seed) for e in teams[name].episodes]
+        assert len({*deals[name]}) == 80
+        table = result_table({"team": result_to_dict(teams[name])})
+        assert re.search(r"reset seeds per task +40\b", table)
+    assert deals["random"] == deals["silent"]
+    if env_id == "kuhn_poker-v1":  # all six deals, to both
+        told = {
+            tuple(t.messages[-1].content for t in e.turns[:2]) for e in teams["silent"].episodes
+        }
+        assert len(told) == 12
 
 
 def test_pass_at_k_of_known_samples():
