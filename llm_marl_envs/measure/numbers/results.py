@@ -179,12 +179,7 @@ def summarise(
         )
     counted = measured(episodes)
     values = measure(counted)
-    for episode, earned in zip(counted, values["mean_return"], strict=True):
-        if not finite(earned):
-            raise ValueError(
-                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
-                f"{earned}; the environment paid something that is no number"
-            )
+    _check_finite(counted, values["mean_return"])
     places = [index // per_task for index in range(len(episodes))]
     returns = over_tasks(task_means(places, _known(values["mean_return"])))
     solved = _known(values["success"])
@@ -213,6 +208,15 @@ def summarise(
         tasks=tasks,
         society=_society(counted, values),
     )
+
+
+def _check_finite(episodes: Sequence[Episode], returns: Sequence[float | None]) -> None:
+    for episode, earned in zip(episodes, returns, strict=True):
+        if not finite(earned):
+            raise ValueError(
+                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"{earned}; the environment paid something that is no number"
+            )
 
 
 def _terms(values: Mapping[str, Sequence[float | None]], prefix: str) -> dict[str, float]:

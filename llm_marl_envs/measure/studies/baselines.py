@@ -179,8 +179,8 @@ def run_baselines(
     Args:
         env: makes a copy of the environment.
         policy: what the protocols ask.
-        plan: which episodes; `parallel` plays `n` samples of each from its reset seed, of which the
-            oracle is made.
+        plan: which episodes; `parallel` plays `n` samples of each from its reset seed: the oracle
+            chooses among what a policy says, not among what chance deals.
         names: of `BASELINES`; all where None.
         n: samples of the oracle and votes of self-consistency.
         folder: one subfolder per baseline; interrupted ones go on, see `run_plan`.
@@ -194,7 +194,6 @@ def run_baselines(
     first = env()
     baselines = Baselines(results={}, skipped={})
     plans = {
-        # The oracle chooses among what a policy says, not among what chance deals.
         name: replace(plan, samples=plan.samples * n, per_reset=n) if name == PARALLEL else plan
         for name in names or BASELINES
     }

@@ -105,8 +105,7 @@ def run_collect(
         transfer: allow a team that was trained in another environment or version.
 
     Raises:
-        ValueError: unknown names, samples that would all be alike, or a folder that holds another
-            collection.
+        ValueError: unknown names, greedy samples, or a folder that holds another collection.
         ImportError: `datasets` is not installed.
         Exception: what the environment raised first, where every episode of a shard failed; where
             some did, they are left out with a warning.
