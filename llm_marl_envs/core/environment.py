@@ -516,7 +516,8 @@ class TextEnv:
         """What an agent is paid; notes what of it the task paid."""
         own = outcome.reward_terms.get(agent, {})
         if own:
-            self._task_pay[agent] = summed(self._task_pay.get(agent, {}), own)
+            paid = summed(self._task_pay.get(agent, {}), own)
+            self._task_pay = {**self._task_pay, agent: paid}  # a copy of this keeps its own
         more = outcome.added_terms.get(agent, {})
         return float(sum(own.values()) + sum(more.values()))
 

@@ -460,9 +460,10 @@ def terms_of_wrappers(env_kwargs: Mapping[str, Any]) -> set[str] | None:
 def _added_in(data: Mapping[str, Any], of_wrappers: set[str] | None) -> Mapping[str, float]:
     """What wrappers paid, of the dict of a turn or of somebody idle."""
     if "added_terms" in data:
-        if not isinstance(data["added_terms"], Mapping):
-            raise TypeError(f"added_terms {data['added_terms']!r:.80}: expected an object")
-        return data["added_terms"]
+        told = data["added_terms"]
+        if not isinstance(told, Mapping) or not all(map(finite, told.values())):
+            raise TypeError(f"added_terms {told!r:.80}: expected an object of numbers")
+        return told
     terms = data.get("reward_terms", {})
     return {name: terms[name] for name in terms if name in (of_wrappers or ())}
 

@@ -137,7 +137,10 @@ def _experts(env: Any, seeds: Sequence[int]) -> dict[str, Mapping[str, Policy]]:
                 experts.first(inner.task, agent, (*experts.conventions(inner.task), "")[0])
     except ValueError:  # there are none for this form or these tasks
         return {}
-    teams = {"experts": ExpertPolicy(env), "experts who agree": AgreedPolicy(env)}
+    teams: dict[str, Policy] = {
+        "experts": ExpertPolicy(env),
+        "experts who agree": AgreedPolicy(env),
+    }
     return {name: dict.fromkeys(env.possible_agents, policy) for name, policy in teams.items()}
 
 

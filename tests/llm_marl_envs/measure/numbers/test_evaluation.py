@@ -15,6 +15,7 @@ from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.outcome import Bounds
 from llm_marl_envs.core.records import Episode, Request, Response, StopReason, Turn
+from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import cooperation_index, evaluate_team, measure_coordination
@@ -27,7 +28,7 @@ from llm_marl_envs.measure.numbers.results import (
     summarise,
 )
 from llm_marl_envs.measure.numbers.tables import result_table
-from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 
@@ -163,33 +164,36 @@ def test_several_seeds_and_samples_count_per_task():
     assert result.episodes[3:6] == first.episodes[:3]
 
 
-@pytest.mark.parametrize("env_id", ["kuhn_poker-v1", "donor-v0", "debate-v0"])
-def test_each_sample_is_dealt_anew_and_the_same_to_all_teams(env_id: str):
+@pytest.mark.parametrize(
+    ("env_id", "samples"), [("kuhn_poker-v1", 60), ("donor-v0", 5), ("debate-v0", 5)]
+)
+def test_each_sample_is_dealt_anew_and_the_same_to_all_teams(env_id: str, samples: int):
     """Also with other copies; the first sample is that of an evaluation with one."""
-    teams, deals = {}, {}
-    for name, policy in (("random", RandomPolicy()), ("silent", ScriptedPolicy(lambda r: ""))):
-        env = make(env_id, split="test")
-        seats = dict.fromkeys(env.possible_agents, policy)
 
-        def played(samples: int, copies: int, seats: Any = seats, **more: Any) -> TeamResult:
-            plan = {"n_tasks": 2, "samples": samples, "copies": copies, **more}
-            return evaluate_team(lambda: make(env_id, split="test"), seats, **plan)
+    def made() -> Any:
+        return make(env_id, split="test")
 
-        teams[name] = played(40, 64)
-        assert teams[name].episodes == played(40, 7).episodes
-        assert teams[name].episodes[::40] == played(1, 64).episodes
-        assert teams[name].resets == 40
-        assert played(2, 2, seed=(0, 3)).resets == 4
-        deals[name] = [(e.task_id, e.seed) for e in teams[name].episodes]
-        assert len({*deals[name]}) == 80
-        table = result_table({"team": result_to_dict(teams[name])})
-        assert re.search(r"reset seeds per task +40\b", table)
-    assert deals["random"] == deals["silent"]
-    if env_id == "kuhn_poker-v1":  # all six deals, to both
-        told = {
-            tuple(t.messages[-1].content for t in e.turns[:2]) for e in teams["silent"].episodes
-        }
-        assert len(told) == 12
+    def played(policy: Policy, samples: int, **more: Any) -> TeamResult:
+        seats = dict.fromkeys(made().possible_agents, policy)
+        return evaluate_team(made, seats, n_tasks=2, samples=samples, **more)
+
+    random, silent = (
+        played(policy, samples) for policy in (RandomPolicy(), ScriptedPolicy(lambda r: ""))
+    )
+    assert random.episodes == played(RandomPolicy(), samples, copies=7).episodes
+    assert random.episodes[::samples] == (one := played(RandomPolicy(), 1)).episodes
+    # Of one sample, the reset seeds of every release.
+    assert [e.seed for e in one.episodes] == [derive_seed("evaluate", 0, t) % 2**32 for t in (0, 1)]
+    assert played(RandomPolicy(), 2, seed=(0, 3)).resets == 4
+    deals = [[(e.task_id, e.seed) for e in result.episodes] for result in (random, silent)]
+    assert deals[0] == deals[1]
+    assert len({*deals[0]}) == 2 * samples
+    assert (random.resets, silent.resets) == (samples, samples)
+    table = result_table({"team": result_to_dict(random)})
+    assert re.search(rf"reset seeds per task +{samples}\b", table)
+    if env_id == "kuhn_poker-v1":  # all six deals of both antes
+        told = [tuple(m.content for t in e.turns[:2] for m in t.messages) for e in silent.episodes]
+        assert len({*told}) == 12
 
 
 def test_pass_at_k_of_known_samples():
