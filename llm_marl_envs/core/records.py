@@ -532,7 +532,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
         )
     try:
-        wrappers = terms_of_wrappers(data["env_kwargs"])
+        wrappers = terms_of_wrappers(data.get("env_kwargs") or {})
         return Episode(
             env_id=data["env_id"],
             env_kwargs=data["env_kwargs"],
