@@ -45,7 +45,12 @@ def _add_eval(parser: ArgumentParser) -> None:
     _add_plan(parser)
     add_team(parser, partners=True)
     add_threads(parser)
-    parser.add_argument("--samples", type=int, default=1, help="episodes per task and seed")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1,
+        help="episodes per task and seed, each from a reset seed of its own",
+    )
     parser.add_argument("--output", type=folder_to_write, help="folder for summary and transcripts")
 
 

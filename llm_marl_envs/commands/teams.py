@@ -31,7 +31,12 @@ from llm_marl_envs.commands.options import (
 
 def _add_plan(parser: ArgumentParser, split: str) -> None:
     add_environment(parser, split)
-    parser.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1,
+        help="episodes per task, each from a reset seed of its own (default 1)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     add_sampling(parser)
 

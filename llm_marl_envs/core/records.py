@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from llm_marl_envs.core.outcome import summed
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.foreign import json_of
@@ -60,6 +61,9 @@ class Request:
         before: the agent's turn before this one, where the policy was not asked for it (a branch
             plays it as recorded): one that keeps token ids goes on from its ids. Else None.
         tools: what the agent may call; None where it has no tools.
+        seat_seed: what the agent draws once in an episode, as the convention of an expert, comes
+            from this number: it is the same at each of its turns, and in a branch that of the
+            episode where it began. None where who asks knows of no episode; then it is `seed`.
     """
 
     env_id: str
@@ -72,6 +76,7 @@ class Request:
     seed: int
     before: Turn | None = None
     tools: ToolSheet | None = None
+    seat_seed: int | None = None
 
     @property
     def role(self) -> str:
@@ -127,6 +132,8 @@ class Turn:
         response: what it answered, token ids included.
         reward: paid to this agent from this action until its next one, summed.
         reward_terms: the named parts of `reward`; they sum to it.
+        added_terms: what of it wrappers paid or charged, by name, as the price of a call. The task
+            paid the rest, which alone is measured; what is learned from is `reward`.
         team_reward: the mean over agents of what every step paid from this action until the
             agent's next one; None in records made by hand, and then it is `reward`.
         info: the remaining info of the environment for this agent.
@@ -148,6 +155,7 @@ class Turn:
     given: bool = False
     step: int | None = field(default=None, compare=False)
     state: str | None = field(default=None, compare=False)
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
@@ -162,10 +170,12 @@ class Idle:
     Attributes:
         reward: the sum.
         reward_terms: the named parts of `reward`; they sum to it.
+        added_terms: what of it wrappers paid, as in `Turn`.
     """
 
     reward: float
     reward_terms: Mapping[str, float] = field(default_factory=dict)
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,19 +285,33 @@ class Episode:
         idle = self.idle[agent].reward if agent in self.idle else 0.0
         return float(sum(turn.reward for turn in self.turns if turn.agent == agent) + idle)
 
+    def _paid(self, agent: str) -> list[Turn | Idle]:
+        """Where one agent was paid."""
+        idle = [self.idle[agent]] if agent in self.idle else []
+        return [*self.trajectory(agent), *idle]
+
     def terms_of(self, agent: str) -> dict[str, float]:
         """Name -> sum of a reward term of one agent, also where it never acted."""
-        sums: dict[str, float] = {}
-        idle = [self.idle[agent]] if agent in self.idle else []
-        for paid in (*self.trajectory(agent), *idle):
-            for name, value in paid.reward_terms.items():
-                sums[name] = sums.get(name, 0.0) + value
-        return sums
+        return summed(*(paid.reward_terms for paid in self._paid(agent)))
+
+    def added_terms_of(self, agent: str) -> dict[str, float]:
+        """Name -> sum of what wrappers paid one agent, also where it never acted."""
+        return summed(*(paid.added_terms for paid in self._paid(agent)))
+
+    def task_return(self, agent: str) -> float:
+        """What the task paid one agent in all: its undiscounted return without `added_terms`."""
+        more = sum(self.added_terms_of(agent).values())
+        return self.undiscounted_return(agent) - more
 
     @property
     def team_return(self) -> float:
         """Mean over agents of the undiscounted return (their number where it is shared)."""
         return sum(self.undiscounted_return(agent) for agent in self.agents) / len(self.agents)
+
+    @property
+    def team_task_return(self) -> float:
+        """Mean over agents of what the task paid them: the return that measurements count."""
+        return sum(self.task_return(agent) for agent in self.agents) / len(self.agents)
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -386,7 +410,7 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
     return dataclasses.replace(
         episode,
         turns=tuple(
-            dataclasses.replace(turn, reward=0.0, reward_terms={}, team_reward=0.0)
+            dataclasses.replace(turn, reward=0.0, reward_terms={}, added_terms={}, team_reward=0.0)
             for turn in episode.turns
         ),
         idle=dict.fromkeys(episode.agents, floor),
@@ -400,10 +424,8 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
     JSON joins two surrogates that stand side by side into one character. Where texts hold such
     pairs, `apart` says where: [["turns", 0, "response", "text"], [3], false], the fourth character.
     """
-    idle = {
-        agent: {"reward": float(pay.reward), "reward_terms": plain(pay.reward_terms)}
-        for agent, pay in episode.idle.items()
-    }
+    priced = terms_of_wrappers(episode.env_kwargs) is not None
+    idle = {agent: _pay_to_dict(pay, priced) for agent, pay in episode.idle.items()}
     data = {
         "version": TRANSCRIPT_VERSION,
         "env_id": episode.env_id,
@@ -416,7 +438,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         **({} if episode.failure is None else {"failure": episode.failure}),
         **({} if episode.floor is None else {"floor": episode.floor}),
         **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
-        "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
+        "turns": [_turn_to_dict(turn, tokens, priced) for turn in episode.turns],
         **({"idle": idle} if idle else {}),
         **({"redraws": list(map(dataclasses.asdict, episode.redraws))} if episode.redraws else {}),
     }
@@ -474,7 +496,53 @@ def _split(text: str, indices: Sequence[int]) -> str:
     return "".join(parts)
 
 
-def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
+def _pay_to_dict(pay: Turn | Idle, priced: bool) -> dict[str, Any]:
+    """What somebody was paid; `added_terms` also where a wrapper could have and did not."""
+    return {
+        "reward": float(pay.reward),
+        "reward_terms": plain(pay.reward_terms),
+        **({"added_terms": plain(pay.added_terms)} if priced or pay.added_terms else {}),
+    }
+
+
+def terms_of_wrappers(env_kwargs: Mapping[str, Any]) -> set[str] | None:
+    """Names of what a channel and tools pay or charge; None where there is neither.
+
+    Transcripts of releases that did not tell them apart are read by these names.
+    """
+    tools = env_kwargs.get("tools")
+    if tools is None and env_kwargs.get("channel") is None:
+        return None
+    names = {"channel"} if env_kwargs.get("channel") is not None else set()
+    names |= {"calls"} if tools is not None else set()
+    toolrl = isinstance(tools, Mapping) and tools.get("scheme") == "toolrl"
+    return names | ({"format", "match"} if toolrl else set())
+
+
+def _with_added(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The dict of an episode in which everybody's `added_terms` are told, as releases now do."""
+    kwargs = data.get("env_kwargs")
+    names = terms_of_wrappers(kwargs) if isinstance(kwargs, Mapping) else None
+    if names is None:
+        return data
+
+    def told(pay: Any) -> Any:
+        terms = pay.get("reward_terms") if isinstance(pay, Mapping) else None
+        if not isinstance(terms, Mapping) or "added_terms" in pay:
+            return pay
+        return {**pay, "added_terms": {name: terms[name] for name in terms if name in names}}
+
+    turns, idle = data.get("turns"), data.get("idle")
+    return {
+        **data,
+        "turns": [told(turn) for turn in turns] if isinstance(turns, list) else turns,
+        "idle": {agent: told(one) for agent, one in idle.items()}
+        if isinstance(idle, Mapping)
+        else idle,
+    }
+
+
+def _turn_to_dict(turn: Turn, tokens: bool, priced: bool) -> dict[str, Any]:
     response = turn.response
     answer: dict[str, Any] = {"text": response.text, "cut": response.cut, "policy": response.policy}
     if tokens and response.completion_ids is not None:
@@ -493,8 +561,7 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "index": turn.index,
         "messages": [_message_as_list(message) for message in turn.messages],
         "response": answer,
-        "reward": float(turn.reward),
-        "reward_terms": plain(turn.reward_terms),
+        **_pay_to_dict(turn, priced),
         "team_reward": turn.team_reward,
         "info": plain(turn.info),
         **({"given": True} if turn.given else {}),
@@ -544,7 +611,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
         data = _set_apart(data) if "apart" in data else data
     except (AttributeError, LookupError, TypeError) as error:
         raise ValueError(f"transcript: `apart` names what is not there: {error!s:.80}") from error
-    episode: Episode = from_json(Episode, data, "transcript", nan=True)
+    episode: Episode = from_json(Episode, _with_added(data), "transcript", nan=True)
     if not episode.agents:
         raise ValueError("transcript: an episode without agents")
     return episode

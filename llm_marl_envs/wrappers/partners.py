@@ -22,7 +22,7 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 from llm_marl_envs.core.forms import as_played, messages_of
 from llm_marl_envs.core.outcome import paid
 from llm_marl_envs.core.records import Request
-from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.policies.base import Policy, ask, check_team
 from llm_marl_envs.policies.named import Context, seated
@@ -67,6 +67,7 @@ class _Seated:
         """What partners say to what they see; a policy in several seats is asked once."""
         task = getattr(getattr(env.unwrapped, "task", None), "id", "")
         sheets = getattr(env.unwrapped, "tool_sheets", {})
+        start = Start(sample_seed=self.seed)
         requests: list[Request] = []
         for agent, seen in observations.items():
             turn, self.turns[agent] = self.turns[agent], self.turns[agent] + 1
@@ -78,7 +79,8 @@ class _Seated:
                 task_id=task,
                 messages=messages_of(seen),
                 observation=str(seen),
-                seed=derive_seed(self.seed, agent, turn),
+                seed=start.action_seed(agent, turn),
+                seat_seed=start.seat_seed(agent),
                 tools=sheets.get(agent),
             )
             requests.append(request)

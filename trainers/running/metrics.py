@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from llm_marl_envs.core.records import Episode, EpisodeGroup, countable, measured
+from llm_marl_envs.measure.numbers.estimates import exact_mean
 from llm_marl_envs.measure.numbers.metrics import METRICS
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
 
@@ -45,6 +46,8 @@ def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dic
         metrics
         | _spread(groups, trained_on)
         | _means(episodes, _OF_EPISODES)
+        # What is learned from: what wrappers pay included.
+        | {"reward": exact_mean([episode.team_return for episode in episodes])}
         | _of_agents(episodes)
     )
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.core.records import terms_of_wrappers
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.measure.numbers.estimates import (
     RESAMPLES,
@@ -34,6 +35,12 @@ LEAST_DRAWN = 1 / (MAX_EXACT + 1)
 AT_ONCE = 2_000_000
 """So many numbers are permuted at once, however many tasks there are: SciPy holds copies of all."""
 METRICS = ("return", "success")
+RESETS = {
+    "other": "A and B played the tasks from other reset seeds, so what chance dealt differs, too: "
+    "for pairs evaluate both with the same --seed and --samples",
+    "unknown": "One side does not say which reset seeds it played (an older release wrote it), so "
+    "chance may have dealt otherwise: evaluate it again, into another folder",
+}
 # Sums of floats in another order differ in the last bits; such differences are alike.
 TIE = 1e-12
 
@@ -63,6 +70,8 @@ class Comparison:
         failed: episodes of A and of B whose environment raised; they earned their floor.
         alike: whether the difference of two checkpoints is the same on every task.
         temperatures: those that A and B sampled at, where they are not the same; else nothing.
+        resets: "" where every run played each task from the same reset seeds; "other" where not,
+            and "unknown" where a file of an older release does not say.
     """
 
     of: str
@@ -81,6 +90,7 @@ class Comparison:
     failed: tuple[int, int] = (0, 0)
     alike: bool = False
     temperatures: tuple[str, ...] = ()
+    resets: str = ""
 
 
 def compare(
@@ -311,7 +321,7 @@ def compare_results(
 
     Raises:
         ValueError: results of different environments, arguments or tasks, one team that stands for
-            several runs, and as `compare`.
+            several runs, returns with prices beside returns without, and as `compare`.
     """
     for field in ("env_id", "env_kwargs", "tasks_sha256"):
         values = [result[field] for result in (*a, *b) if result.get(field) is not None]
@@ -320,12 +330,47 @@ def compare_results(
                 f"results of different environments: {field} is {values[0]!r:.200} and "
                 f"{odd[0]!r:.200}"
             )
+    _refuse_prices_inside([*a, *b])
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
     failed = tuple(sum(result.get("failed", 0) for result in side) for side in (a, b))
     sides = ([scores_of(result, metric) for result in side] for side in (a, b))
     comparison = compare(*sides, metric=metric)
-    return replace(comparison, failed=failed, temperatures=_temperatures(a, b))
+    return replace(
+        comparison, failed=failed, temperatures=_temperatures(a, b), resets=_resets([*a, *b])
+    )
+
+
+def _resets(results: Sequence[Mapping[str, Any]]) -> str:
+    """As `Comparison.resets`.
+
+    Older releases did not say. Their first sample had the reset seed of today, and further ones had
+    the same.
+    """
+    played = [{t["task_id"]: t.get("resets") for t in result["tasks"]} for result in results]
+    silent = [None in resets.values() for resets in played]
+    if not any(silent):
+        first, *others = ({t: sorted(seeds) for t, seeds in one.items()} for one in played)
+        return "other" if any(other != first for other in others) else ""
+    seeds = [result.get("seeds") for result in results]
+    if any(one != seeds[0] for one in seeds):
+        return "unknown" if None in seeds else "other"
+    return "" if all(silent) or all(r.get("samples") == 1 for r in results) else "unknown"
+
+
+def _refuse_prices_inside(results: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse returns with what wrappers paid, as older releases summed up, beside others."""
+    inside = [
+        bool((terms_of_wrappers(r.get("env_kwargs") or {}) or set()) & {*r.get("reward_terms", ())})
+        for r in results
+    ]
+    if any(inside) and not all(inside):
+        team = results[inside.index(True)].get("team")
+        raise ValueError(
+            f"the returns of {team!r:.80} hold what the channel or tools paid (an older release "
+            "summed them up), the others do not: run llm-marl eval again into its folder, which "
+            "only sums up what is there"
+        )
 
 
 def _temperatures(*sides: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -374,6 +419,8 @@ def report(result: Comparison) -> str:
             f"episodes that failed, because the environment raised: A {result.failed[0]}, B "
             f"{result.failed[1]}; each counts as the smallest return that the environment declares"
         )
+    if result.resets:
+        lines.append(RESETS[result.resets])
     if result.temperatures:
         a, b = result.temperatures
         lines.append(

@@ -35,7 +35,7 @@ EXPECTED = (
     f"holds it as {EVALUATION}/, a demo's or a sweep's folder, a folder of such folders, or a file "
     "of episodes"
 )
-TERMS = "reward_terms/"
+TERMS, ADDED = "reward_terms/", "added_terms/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,17 @@ class TaskScore:
 
     Attributes:
         task_id: the task, "#<index>" where the environment names none.
-        returns: undiscounted team return of each episode.
+        returns: undiscounted team return of each episode, of what the task paid.
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
+        resets: the reset seed of each; None in files of older releases.
     """
 
     task_id: str
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
     failed: int = 0
+    resets: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.returns:
@@ -104,15 +106,18 @@ class TeamResult:
         failed: how many of them failed, because the environment raised.
         n_tasks: tasks played.
         samples: episodes per task and seed.
+        resets: reset seeds that a task was played from, the fewest of any task.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
         success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
-        mean_return: undiscounted team return, mean over episodes.
+        mean_return: undiscounted team return, of what the task paid, mean over episodes.
         return_ci95: its 95 % bootstrap interval over tasks.
-        reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
-            what episodes that failed are counted at.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents, of the terms
+            that the task paid; they sum to `mean_return`. `failed` is what episodes that failed are
+            counted at.
+        added_terms: the same of what wrappers paid or charged; empty where none did.
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
@@ -129,6 +134,7 @@ class TeamResult:
     failed: int
     n_tasks: int
     samples: int
+    resets: int
     seeds: tuple[int, ...]
     success: float | None
     success_ci95: tuple[float, float] | None
@@ -144,6 +150,7 @@ class TeamResult:
     tasks: tuple[TaskScore, ...]
     topography: dict[str, Topography] = field(default_factory=dict)
     society: dict[str, float] = field(default_factory=dict)
+    added_terms: dict[str, float] = field(default_factory=dict)
 
 
 def summarise(
@@ -174,38 +181,50 @@ def summarise(
         )
     counted = measured(episodes)
     values = measure(counted)
-    for episode, earned in zip(counted, values["mean_return"], strict=True):
-        if not finite(earned):
-            raise ValueError(
-                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
-                f"{earned}; the environment paid something that is no number"
-            )
+    _check_finite(counted, values["mean_return"])
     places = [index // per_task for index in range(len(episodes))]
     returns = over_tasks(task_means(places, _known(values["mean_return"])))
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
     success = share(places, solved, _clusters(counted, per_task)) if has_success else None
-    terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
+    tasks = _tasks(counted, per_task)
     return TeamResult(
         episodes=tuple(episodes),
         failed=sum(episode.failed for episode in episodes),
         n_tasks=len(episodes) // per_task,
         samples=samples,
+        resets=min(len({*task.resets}) for task in tasks if task.resets),
         seeds=tuple(seeds),
         success=success and success.mean,
         success_ci95=success and success.ci95,
         pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
         return_ci95=returns.ci95 or (returns.mean, returns.mean),
-        reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
+        reward_terms=_terms(values, TERMS),
+        added_terms=_terms(values, ADDED),
         cooperation=cooperation,
         match=match,
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
         faults=_faults(counted, values),
-        tasks=_tasks(counted, per_task),
+        tasks=tasks,
         society=_society(counted, values),
     )
+
+
+def _check_finite(episodes: Sequence[Episode], returns: Sequence[float | None]) -> None:
+    for episode, earned in zip(episodes, returns, strict=True):
+        if not finite(earned):
+            raise ValueError(
+                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
+                f"{earned}; the environment paid something that is no number"
+            )
+
+
+def _terms(values: Mapping[str, Sequence[float | None]], prefix: str) -> dict[str, float]:
+    """Name -> mean over the episodes."""
+    named = {name: of for name, of in values.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): mean(of) or 0.0 for name, of in named.items()}
 
 
 def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
@@ -231,9 +250,10 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
         scores.append(
             TaskScore(
                 task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
-                returns=tuple(e.team_return for e in group),
+                returns=tuple(e.team_task_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
+                resets=tuple(e.seed for e in group),
             )
         )
     return tuple(scores)
@@ -295,7 +315,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     del fields["episodes"]
     for topography in fields["topography"].values():
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
-    for name in ("topography", "society"):
+    for name in ("topography", "society", "added_terms"):
         if not fields[name]:
             del fields[name]
     if result.cost.calls is None:  # no seat had tools
@@ -329,6 +349,7 @@ class _Summary:
     faults: Mapping[str, float | None]
     match: float | None = None
     failed: int = 0
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_result(path: str | Path) -> dict[str, Any]:
@@ -439,4 +460,5 @@ def _of_episodes(file: Path) -> dict[str, Any]:
         )
     episodes = [episode for some in tasks.values() for episode in some]
     about = {"env_id": episodes[0].env_id, "env_kwargs": plain(episodes[0].env_kwargs)}
+    about |= {"seeds": None}  # no transcript holds them
     return {**result_to_dict(summarise(episodes, counts.pop())), **about}
