@@ -94,7 +94,7 @@ def _metric(one: Metric) -> str:
     names = ", ".join(f"`{name}`" for name in dict.fromkeys([one.name, *places]))
     better = {1: "higher", -1: "lower", 0: ""}[one.better]
     title = one.title.replace("<", "&lt;")
-    return f"| {title} | {names} | {one.unit} | {one.doc} | {one.interval or ''} | {better} |"
+    return f"| {title} | {names} | {one.unit} | {one.doc} | {'yes' if one.interval else ''} | {better} |"
 
 
 def _tracked() -> str:

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimates import t_interval
+from llm_marl_envs.measure.numbers.estimates import FEWEST_ENTRIES, series_interval
 from llm_marl_envs.measure.numbers.format import number, percent
 
 Entry = Mapping[str, Any]
@@ -26,8 +26,8 @@ NOT_POLICIES = ("reward_terms/", "algorithm/")
 """What stands before names that others choose, such as a reward term called "cut"."""
 LEAST_UPDATES = 20
 """Of a window, and of a run that is judged at all. The alarm of flat rewards waits as long."""
-LEAST_ENTRIES = 4
-"""Of a window: where several updates are one entry. Fewer give no standard error to speak of."""
+LEAST_ENTRIES = FEWEST_ENTRIES
+"""Of a window: where several updates are one entry."""
 NEARLY_ALL = 0.9
 """A share that counts as all: at most one group, episode or action in ten is otherwise."""
 SOLVED = 0.95
@@ -92,12 +92,8 @@ class Stretch:
         return sorted(name for name in names if not name.startswith(NOT_POLICIES))
 
     def bounds(self, name: str) -> tuple[float, float] | None:
-        """Student's 95 % interval of the mean; None for fewer than two values.
-
-        It takes entries as independent draws, which they nearly are while nothing is learned.
-        """
-        values = self.values(name)
-        return t_interval(values) if len(values) > 1 else None
+        """The 95 % interval of the mean, as of a series; None for too few values."""
+        return series_interval(self.values(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +135,7 @@ def diagnose(log: Sequence[Entry]) -> tuple[Finding, ...]:
     Args:
         log: what the trainer logged, in order (`log.jsonl`, `state.log_history`); entries that are
             of no update, such as evaluations, are passed over. Runs of fewer than 20 updates, or of
-            fewer than 8 entries, are not judged.
+            fewer than 16 entries, are not judged.
     """
     history = _history(log)
     if history is None:

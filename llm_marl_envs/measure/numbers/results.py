@@ -47,12 +47,14 @@ class TaskScore:
         returns: undiscounted team return of each episode.
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
+        clusters: what it shares with others, one key for each way of sharing.
     """
 
     task_id: str
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
     failed: int = 0
+    clusters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.returns:
@@ -104,11 +106,11 @@ class TeamResult:
         samples: episodes per task and seed.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
+        success_ci95: its 95 % interval, over tasks (`estimates.over_tasks`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
         mean_return: undiscounted team return, mean over episodes.
-        return_ci95: its 95 % bootstrap interval over tasks.
+        return_ci95: its 95 % interval, over tasks.
         reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
             what episodes that failed are counted at.
         cooperation: the cooperation index, None where its bounds are not known.
@@ -119,6 +121,7 @@ class TeamResult:
         cost, faults, tasks: see there.
         topography: agent -> its topographic similarity; empty where nobody sends messages that the
             environment knows the meaning of.
+        no_interval: metric -> why it has no interval, of those that have none.
         society: measure of `society.py` -> its mean over the episodes that have it, one that failed
             counting as the worst; empty where no seats share something.
     """
@@ -132,7 +135,7 @@ class TeamResult:
     success_ci95: tuple[float, float] | None
     pass_at_k: dict[int, float]
     mean_return: float
-    return_ci95: tuple[float, float]
+    return_ci95: tuple[float, float] | None
     reward_terms: dict[str, float]
     cooperation: CooperationIndex | None
     match: float | None
@@ -142,6 +145,7 @@ class TeamResult:
     tasks: tuple[TaskScore, ...]
     topography: dict[str, Topography] = field(default_factory=dict)
     society: dict[str, float] = field(default_factory=dict)
+    no_interval: dict[str, str] = field(default_factory=dict)
 
 
 def summarise(
@@ -179,10 +183,13 @@ def summarise(
                 f"{earned}; the environment paid something that is no number"
             )
     places = [index // per_task for index in range(len(episodes))]
-    returns = over_tasks(task_means(places, _known(values["mean_return"])))
+    tasks = _tasks(counted, per_task)
+    shared = [task.clusters for task in tasks]
+    returns = over_tasks(task_means(places, _known(values["mean_return"])), shared)
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
-    success = share(places, solved, _clusters(counted, per_task)) if has_success else None
+    success = share(places, solved, dict(enumerate(shared))) if has_success else None
+    found = {"success": success, "mean_return": returns, "cooperation": cooperation}
     terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
@@ -194,21 +201,17 @@ def summarise(
         success_ci95=success and success.ci95,
         pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
-        return_ci95=returns.ci95 or (returns.mean, returns.mean),
+        return_ci95=returns.ci95,
         reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
         cooperation=cooperation,
         match=match,
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
         faults=_faults(counted, values),
-        tasks=_tasks(counted, per_task),
+        tasks=tasks,
         society=_society(counted, values),
+        no_interval={name: of.why for name, of in found.items() if of is not None and of.why},
     )
-
-
-def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
-    """Place of a task -> what it shares with others; an episode that failed may not say it."""
-    return {i // per_task: e.clusters for i, e in enumerate(episodes) if e.clusters}
 
 
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
@@ -232,6 +235,8 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
                 returns=tuple(e.team_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
+                # an episode that failed may not say it
+                clusters=next((e.clusters for e in group if e.clusters), ()),
             )
         )
     return tuple(scores)
@@ -292,7 +297,12 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     del fields["episodes"]
     for topography in fields["topography"].values():
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
-    for name in ("topography", "society"):
+    for task in fields["tasks"]:
+        if not task["clusters"]:
+            del task["clusters"]
+    if result.cooperation is not None and not result.cooperation.why:
+        del fields["cooperation"]["why"]
+    for name in ("topography", "society", "no_interval"):
         if not fields[name]:
             del fields[name]
     if result.cost.calls is None:  # no seat had tools
@@ -306,8 +316,8 @@ class _Index:
     ci95: tuple[float, float] | None
 
     def __post_init__(self) -> None:
-        if (self.mean is None) is not (self.ci95 is None):
-            raise ValueError("cooperation: expected mean and ci95, or neither")
+        if self.mean is None and self.ci95 is not None:
+            raise ValueError("cooperation: expected no ci95 without a mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +326,7 @@ class _Summary:
 
     tasks: tuple[TaskScore, ...]
     mean_return: float
-    return_ci95: tuple[float, float]
+    return_ci95: tuple[float, float] | None
     success: float | None
     success_ci95: tuple[float, float] | None
     cooperation: _Index | None
@@ -326,6 +336,7 @@ class _Summary:
     faults: Mapping[str, float | None]
     match: float | None = None
     failed: int = 0
+    no_interval: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_result(path: str | Path) -> dict[str, Any]:

@@ -152,14 +152,18 @@ def scored(
     """
     env = entry.made()
     _check_returns(entry, env, returns)
-    least = env.unwrapped.reward_range[0]
-    estimate = over_tasks([least if value is None else value for value in returns.values()])
-    ends = estimate.ci95 or (estimate.mean, estimate.mean)
+    least, source = env.unwrapped.reward_range[0], task_source(env)
+    assert source is not None  # entries without tasks have no digest of them
+    estimate = over_tasks(
+        [least if value is None else value for value in returns.values()],
+        [env.unwrapped.clusters(source[index]) for index in range(entry.tasks)],
+    )
+    assert estimate.ci95 is not None  # all entries have tasks enough
     return {
         "score": entry.score(estimate.mean),
-        "score_ci95": [entry.score(end) for end in ends],
+        "score_ci95": [entry.score(end) for end in estimate.ci95],
         "mean_return": estimate.mean,
-        "return_ci95": [*ends],
+        "return_ci95": [*estimate.ci95],
         "failed": sum(value is None for value in returns.values()),
         "env_id": entry.id,
         "env_kwargs": plain(entry.kwargs),
