@@ -37,19 +37,19 @@ class Schedule:
     samples: int
 
     def estimate(
-        self, values: Sequence[float], episodes: Sequence[Episode], *, signed: bool = False
+        self, values: Sequence[float], episodes: Sequence[Episode], *, reach: float | None = None
     ) -> Estimate:
         """The mean of one value per episode; samples of a task are averaged first.
 
         Args:
             values: one per episode.
             episodes: that they are of, which say what their tasks share.
-            signed: the values are differences.
+            reach: of differences, as in `over_tasks`.
 
         Raises:
             ValueError: not one value per episode.
         """
-        return over_tasks(self.per_task(values), self.clusters(episodes), signed=signed)
+        return over_tasks(self.per_task(values), self.clusters(episodes), reach=reach)
 
     def clusters(self, episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
         """What each task shares with others, as the first episode of it that says so has it."""

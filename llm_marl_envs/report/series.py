@@ -77,7 +77,7 @@ def change(
     both = [task for task in before if task in after]
     differences = [after[task] - before[task] for task in both]
     shared = [clusters.get(task, ()) for task in both]
-    return over_tasks(differences, shared, signed=True) if both else None
+    return over_tasks(differences, shared, reach=0.0) if both else None
 
 
 # -- curves ---------------------------------------------------------------------------------------

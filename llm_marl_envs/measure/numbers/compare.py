@@ -106,7 +106,7 @@ def compare(
     Args:
         a: one run or several of side A.
         b: of side B.
-        metric: what the scores are; only a name here.
+        metric: what the scores are; success is from 0 to 1.
         seed: of the permutations that are drawn.
         clusters: task -> what it shares with others, one key for each way of sharing; a task that
             is missing stands alone. Only for one run a side: all runs play the same tasks.
@@ -127,9 +127,12 @@ def compare(
     paired, differences = len(a) == 1, right[0] - left[0]
     keys = [(clusters or {}).get(task, ()) for task in tasks]
     ways = ways_of(keys, len(tasks))
-    test = _sign_flips(differences, ways, seed) if paired else _run_permutations(left, right, seed)
-    (p, smallest, exact), few = test, paired and fewest_of(ways) < FEWEST
-    found = over_tasks(differences, keys, signed=True) if paired else _welch(left, right)
+    if paired:
+        found = over_tasks(differences, keys, reach=1.0 if metric == "success" else 0.0)
+        p, smallest, exact = _sign_flips(differences, ways, seed)
+    else:
+        found = _welch(left, right)
+        p, smallest, exact = _run_permutations(left, right, seed)
     iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
     return Comparison(
         of="checkpoints" if paired else "runs",
@@ -143,7 +146,7 @@ def compare(
         why=found.why,
         clusters=tuple(int(way.max()) + 1 for way in ways) if paired else (),
         iqm_difference=None if paired else iqm[1] - iqm[0],
-        p=None if few else p,
+        p=None if paired and fewest_of(ways) < FEWEST else p,
         smallest_p=smallest,
         exact=exact,
         alike=paired and float(np.ptp(differences)) <= TIE,

@@ -51,7 +51,10 @@ class Estimate:
 
 
 def over_tasks(
-    per_task: Sequence[float], clusters: Clusters | None = None, *, signed: bool = False
+    per_task: Sequence[float] | np.ndarray,
+    clusters: Clusters | None = None,
+    *,
+    reach: float | None = None,
 ) -> Estimate:
     """The mean of one number per task, with Wilson's interval on its scale at an effective size.
 
@@ -63,7 +66,8 @@ def over_tasks(
     Args:
         per_task: the mean over each task's episodes, which are no independent draws.
         clusters: of each task, in the same order; tasks are independent where None.
-        signed: the numbers are differences: the scale is as wide below 0 as above.
+        reach: of differences: how large they can be, to either side of 0; at least the largest
+            that was seen. None: the numbers are no differences.
 
     Raises:
         ValueError: no numbers, or clusters of another length.
@@ -73,7 +77,7 @@ def over_tasks(
         raise ValueError("a mean needs at least one number")
     ways = ways_of(clusters, len(values))
     mean, fewest = exact_mean(values.tolist()), fewest_of(ways)
-    low, high = _scale(values, signed)
+    low, high = _scale(values, reach)
     if fewest < FEWEST or not 0 < high - low < math.inf:
         few = too_few(fewest, "tasks" if fewest == len(values) else "clusters")
         why = few if fewest < FEWEST else ALIKE if low == high else "not finite"
@@ -88,11 +92,10 @@ def too_few(count: int, what: str) -> str:
     return f"too few {what}: {count}"
 
 
-def _scale(values: np.ndarray, signed: bool) -> tuple[float, float]:
+def _scale(values: np.ndarray, reach: float | None) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
-    if signed:
-        reach = max(1.0 if low >= -1 and high <= 1 else 0.0, -low, high)
-        return -reach, reach
+    if reach is not None:
+        return -max(reach, -low, high), max(reach, -low, high)
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
 

@@ -118,7 +118,7 @@ def _contribution(
         lost=over_tasks(
             [exact_mean(some) for some in by_task.values()],
             [clusters[task] for task in by_task],
-            signed=True,
+            reach=0.0,
         ),
         mattered=sum(loss != 0 for loss in lost) / len(lost),
         changed=sum(changed) / len(changed),

@@ -139,7 +139,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         failed=sum(seating.failed for seating in seatings),
         self_play=over_tasks(own, clusters),
         cross_play=over_tasks(other, clusters),
-        gap=over_tasks(own - other, clusters, signed=True),
+        gap=over_tasks(own - other, clusters, reach=0.0),
         scores=_tuples(scores),
         seatings=tuple(seatings),
     )
