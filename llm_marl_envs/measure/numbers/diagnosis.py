@@ -15,7 +15,11 @@ from statistics import fmean
 from typing import Any
 
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimates import FEWEST_ENTRIES, series_interval
+from llm_marl_envs.measure.numbers.estimates import (
+    FEWEST_ENTRIES,
+    correlation_of,
+    series_interval,
+)
 from llm_marl_envs.measure.numbers.format import number, percent
 
 Entry = Mapping[str, Any]
@@ -135,7 +139,7 @@ def diagnose(log: Sequence[Entry]) -> tuple[Finding, ...]:
     Args:
         log: what the trainer logged, in order (`log.jsonl`, `state.log_history`); entries that are
             of no update, such as evaluations, are passed over. Runs of fewer than 20 updates, or of
-            fewer than 16 entries, are not judged.
+            fewer than 8 entries, are not judged.
     """
     history = _history(log)
     if history is None:
@@ -157,10 +161,17 @@ def _history(log: Sequence[Entry]) -> History | None:
 
 
 def _rose(first: Stretch, last: Stretch, name: str) -> bool:
-    """Whether the mean rose by more than both intervals together allow (Welch)."""
-    old, new = first.bounds(name), last.bounds(name)
-    if old is None or new is None:
+    """Whether the mean rose by more than both intervals together allow.
+
+    How much entries are like the ones before is taken of both stretches: either alone is short.
+    """
+    values = [stretch.values(name) for stretch in (first, last)]
+    if min(map(len, values)) < FEWEST_ENTRIES:
         return False
+    like = correlation_of(*values)
+    old, new = (series_interval(some, like) for some in values)
+    assert old is not None
+    assert new is not None
     doubt = math.hypot(old[1] - old[0], new[1] - new[0]) / 2
     return last.share(name) - first.share(name) > doubt
 

@@ -23,7 +23,7 @@ FEWEST = 6
 least two-sided p-value is 0.06."""
 FEWEST_RUNS = 3
 """Runs below which a mean over runs has no interval."""
-FEWEST_ENTRIES = 8
+FEWEST_ENTRIES = 4
 """Entries of a log below which their mean has no interval."""
 ALIKE = "all alike"
 """Why there is no interval where nothing varied and no scale is known. That is no certainty."""
@@ -177,24 +177,48 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - t * spread, mean + t * spread
 
 
-def series_interval(values: Sequence[float]) -> tuple[float, float] | None:
+def series_interval(
+    values: Sequence[float], correlation: float | None = None
+) -> tuple[float, float] | None:
     """95 % interval of the mean of numbers that follow each other in a log; None of too few.
 
-    Student's at an effective size: of n numbers that resemble their neighbours, with correlation r
-    after a straight line is taken out, n (1 - r) / (1 + r) tell as much if they were independent,
-    at least two. r is corrected for what the line and the mean take away of it (Kendall 1954).
+    Student's at an effective size: of n numbers whose correlation with the ones before is r,
+    n (1 - r) / (1 + r) tell as much if they were independent, at least two. A straight line counts
+    as no noise.
+
+    Args:
+        values: in the order of the log.
+        correlation: r, `correlation_of` these values where None.
     """
     if (n := len(values)) < FEWEST_ENTRIES:
         return None
-    times, numbers = np.arange(n) - (n - 1) / 2, np.asarray(values, dtype=np.float64)
-    off = numbers - numbers.mean()
-    off -= times * float(off @ times) / float(times @ times)
-    spread = float(off @ off)
-    r = float(off[1:] @ off[:-1]) / spread if spread > 0 else 0.0
-    size = max(2.0, n * (1 - (r := min(max((n * r + 2) / (n - 5), 0.0), 0.99))) / (1 + r))
-    half = student(size - 1) * math.sqrt(spread / (n - 2) / (size - 1))
-    mean = exact_mean(numbers.tolist())
+    r = correlation_of(values) if correlation is None else correlation
+    off, mean = _off_line(values), exact_mean(values)
+    size = max(2.0, n * (1 - r) / (1 + r))
+    half = student(size - 1) * math.sqrt(float(off @ off) / (n - 2) / (size - 1))
     return mean - half, mean + half
+
+
+def correlation_of(*stretches: Sequence[float]) -> float:
+    """How much the numbers of stretches of a log are like the ones before, from 0 to 0.99.
+
+    After a straight line is taken out of each, and corrected for what that takes away (Kendall
+    1954). Each has `FEWEST_ENTRIES` numbers or more.
+    """
+    off = [_off_line(values) for values in stretches]
+    n, spread = min(map(len, off)), math.fsum(float(one @ one) for one in off)
+    if spread <= 0 or n <= 4:
+        return 0.0
+    r = math.fsum(float(one[1:] @ one[:-1]) for one in off) / spread
+    return min(max((n * r + 2) / (n - 4), 0.0), 0.99)
+
+
+def _off_line(values: Sequence[float]) -> np.ndarray:
+    """What numbers are off the straight line that fits them best."""
+    numbers = np.asarray(values, dtype=np.float64)
+    times = np.arange(len(numbers)) - (len(numbers) - 1) / 2
+    off = numbers - numbers.mean()
+    return off - times * float(off @ times) / float(times @ times)
 
 
 def student(freedom: float) -> float:
