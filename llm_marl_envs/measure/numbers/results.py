@@ -300,7 +300,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     for task in fields["tasks"]:
         if not task["clusters"]:
             del task["clusters"]
-    if result.cooperation is not None and not result.cooperation.why:
+    if result.cooperation is not None:  # `no_interval` has it
         del fields["cooperation"]["why"]
     for name in ("topography", "society", "no_interval"):
         if not fields[name]:

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.toys import BareAEC, Relay, SameCase, WordPair, word_tasks
 
@@ -273,14 +272,17 @@ def test_an_empty_split_is_named():
 
 
 def test_a_result_becomes_json_and_a_table(tmp_path: Path):
-    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=4, samples=2)
+    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=8, samples=2)
     summary = result_to_dict(result)
     write_json(tmp_path / "summary.json", summary)
     assert read_result(tmp_path) == summary
     table = result_table({"expert": summary, "again": summary})
     assert "mean return  " in table
-    assert "1.00 [all alike]" in table  # the return; eight solved of eight are no certainty
-    assert "1.00 [0.28, 1.00]" in table  # 4 tasks: 4 / (4 + 3.182^2)
+    assert table.count("1.00 [0.59, 1.00]") == 6  # return, success, index: 8 / (8 + 2.365^2)
+    few = result_to_dict(evaluate_team(WordPair, team("lower", "upper"), n_tasks=4))
+    assert (few["success_ci95"], few["return_ci95"]) == (None, None)
+    write_json(tmp_path / "summary.json", few)
+    assert result_table({"x": read_result(tmp_path)}).count("1.00 [too few tasks: 4]") == 3
     assert "pass@2" in table
     assert "term words" in table
     assert "tokens written" not in table  # nobody counts them
