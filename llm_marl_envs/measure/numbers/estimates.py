@@ -107,7 +107,8 @@ def over_runs(values: Sequence[float]) -> Estimate:
     """
     interval = t_interval(values)
     if len(values) < FEWEST_RUNS:
-        return Estimate(exact_mean(values), None, len(values), too_few(len(values), "runs"))
+        why = too_few(len(values), "runs") if len(values) > 1 else ""  # one run is no mean
+        return Estimate(exact_mean(values), None, len(values), why)
     return Estimate(exact_mean(values), interval, len(values))
 
 
@@ -207,10 +208,10 @@ def correlation_of(*stretches: Sequence[float]) -> float:
     """
     off = [_off_line(values) for values in stretches]
     n, spread = min(map(len, off)), math.fsum(float(one @ one) for one in off)
-    if spread <= 0 or n <= 4:
+    if spread <= 0 or n <= 5:
         return 0.0
     r = math.fsum(float(one[1:] @ one[:-1]) for one in off) / spread
-    return min(max((n * r + 2) / (n - 4), 0.0), 0.99)
+    return min(max((n * r + 2) / (n - 5), 0.0), 0.99)
 
 
 def _off_line(values: Sequence[float]) -> np.ndarray:

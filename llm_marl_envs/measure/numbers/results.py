@@ -17,7 +17,13 @@ from typing import Any
 from llm_marl_envs.core.records import Episode, measured, plain, read_jsonl
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.measure.numbers.coordination import CooperationIndex
-from llm_marl_envs.measure.numbers.estimates import mean_pass_at_k, over_tasks, share, task_means
+from llm_marl_envs.measure.numbers.estimates import (
+    Estimate,
+    mean_pass_at_k,
+    over_tasks,
+    share,
+    task_means,
+)
 from llm_marl_envs.measure.numbers.society import AT_WORST_0, MEASURES
 from llm_marl_envs.measure.numbers.topography import Topography
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
@@ -184,12 +190,11 @@ def summarise(
             )
     places = [index // per_task for index in range(len(episodes))]
     tasks = _tasks(counted, per_task)
-    shared = [task.clusters for task in tasks]
-    returns = over_tasks(task_means(places, _known(values["mean_return"])), shared)
+    clusters = [task.clusters for task in tasks]
+    returns = over_tasks(task_means(places, _known(values["mean_return"])), clusters)
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
-    success = share(places, solved, dict(enumerate(shared))) if has_success else None
-    found = {"success": success, "mean_return": returns, "cooperation": cooperation}
+    success = share(places, solved, dict(enumerate(clusters))) if has_success else None
     terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
@@ -210,8 +215,13 @@ def summarise(
         faults=_faults(counted, values),
         tasks=tasks,
         society=_society(counted, values),
-        no_interval={name: of.why for name, of in found.items() if of is not None and of.why},
+        no_interval=_whys(success=success, mean_return=returns, cooperation=cooperation),
     )
+
+
+def _whys(**found: Estimate | CooperationIndex | None) -> dict[str, str]:
+    """Metric -> why it has no interval."""
+    return {name: one.why for name, one in found.items() if one is not None and one.why}
 
 
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
