@@ -218,8 +218,8 @@ class TextEnv:
         """What `task` shares with others that may make their outcomes alike, one text per way.
 
         For two seats whose prompts come in many pairs: the two prompts. Each task must have as
-        many. Nothing, the default, says that tasks are independent. Intervals of success are as
-        wide as this asks for; `info["task_clusters"]` holds a hash of each.
+        many. Nothing, the default, says that tasks are independent. Intervals are as
+        wide as this asks for, and tests as careful; `info["task_clusters"]` holds a hash of each.
         """
         return ()
 

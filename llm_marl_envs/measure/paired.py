@@ -36,13 +36,25 @@ class Schedule:
     n_tasks: int
     samples: int
 
-    def estimate(self, values: Sequence[float]) -> Estimate:
+    def estimate(
+        self, values: Sequence[float], episodes: Sequence[Episode], *, reach: float | None = None
+    ) -> Estimate:
         """The mean of one value per episode; samples of a task are averaged first.
+
+        Args:
+            values: one per episode.
+            episodes: that they are of, which say what their tasks share.
+            reach: of differences, as in `over_tasks`.
 
         Raises:
             ValueError: not one value per episode.
         """
-        return over_tasks(self.per_task(values))
+        return over_tasks(self.per_task(values), self.clusters(episodes), reach=reach)
+
+    def clusters(self, episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
+        """What each task shares with others, as the first episode of it that says so has it."""
+        tasks = [episodes[i : i + self.samples] for i in range(0, len(episodes), self.samples)]
+        return [next((e.clusters for e in task if e.clusters), ()) for task in tasks]
 
     def per_task(self, values: Sequence[float]) -> list[float]:
         """One mean per task of one value per episode; errors as `estimate`."""

@@ -39,7 +39,7 @@ class Metric:
         compute: its value, None where there is none: of a turn if `of` is "action", else of an
             episode and, where the name holds a place, of what stands there.
         places: what may stand in the name's place, of some episodes.
-        interval: of its mean over tasks: "bootstrap", "wilson" (at an effective size) or None.
+        interval: whether its mean over tasks has one.
         log: its names in the log of a training.
         path: where the summary of an evaluation holds it, `ci95` where its interval.
         chart: the title of the curves that it is drawn among, None if it is not drawn.
@@ -54,7 +54,7 @@ class Metric:
     better: int = 0
     compute: Callable[..., float | None] | None = None
     places: Callable[[Sequence[Episode]], Iterable[str]] | None = None
-    interval: str | None = None
+    interval: bool = False
     log: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     ci95: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ _OF_EPISODES = (
         "agents; the `reward` of a log is what is learned from, with what wrappers paid",
         better=1,
         compute=lambda episode: episode.team_task_return,
-        interval="bootstrap",
+        interval=True,
         log=("reward", "eval_reward"),
         path=("mean_return",),
         ci95=("return_ci95",),
@@ -206,7 +206,7 @@ _OF_EPISODES = (
         doc="episodes that solved their task; nothing where the environment does not say",
         better=1,
         compute=lambda episode: None if episode.success is None else float(episode.success),
-        interval="wilson",
+        interval=True,
         log=("success", "eval_success"),
         path=("success",),
         ci95=("success_ci95",),
@@ -289,7 +289,7 @@ _OF_EPISODES = (
         doc="(return - best solo) / (best team - best solo), mean over tasks that need a team: 0 "
         "is what one seat alone can get, 1 the most; nothing where the bounds are not known",
         better=1,
-        interval="bootstrap",
+        interval=True,
         path=("cooperation", "mean"),
         ci95=("cooperation", "ci95"),
     ),
@@ -751,26 +751,19 @@ _OF_STUDIES = (
         "self-play",
         "reward",
         "return of members of one team together",
-        interval="bootstrap",
+        interval=True,
     ),
     _of_study(
-        "cross_play", "cross-play", "reward", "return of members of two teams", interval="bootstrap"
+        "cross_play", "cross-play", "reward", "return of members of two teams", interval=True
     ),
-    _of_study("gap", "gap", "reward", "self-play minus cross-play", interval="bootstrap"),
-    _of_study(
-        "gap_over_teams",
-        "gap, interval over teams",
-        "reward",
-        "the gap of teams trained like these: teams are drawn, too",
-        interval="bootstrap",
-    ),
+    _of_study("gap", "gap", "reward", "self-play minus cross-play", interval=True),
     _of_study("expert_return", "experts", "reward", "return of scripted experts in all seats"),
     _of_study(
         "lost",
         "return lost",
         "reward",
         "actual return minus that with one action or message changed",
-        interval="bootstrap",
+        interval=True,
     ),
     _of_study("mattered", "mattered", "share", "episodes whose return changed"),
     _of_study("changed", "changed", "share", "episodes in which the replacement said otherwise"),
@@ -781,7 +774,7 @@ _OF_STUDIES = (
         "success, temperature 1",
         "share",
         "solved episodes of a demo",
-        interval="wilson",
+        interval=True,
     ),
     _of_study("half_temperature_success", "success, temperature 0.5", "share", "likewise"),
     _of_study("greedy_success", "success, greedy", "share", "likewise"),

@@ -17,7 +17,13 @@ from typing import Any
 from llm_marl_envs.core.records import Episode, measured, plain, read_jsonl
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.measure.numbers.coordination import CooperationIndex
-from llm_marl_envs.measure.numbers.estimates import mean_pass_at_k, over_tasks, share, task_means
+from llm_marl_envs.measure.numbers.estimates import (
+    Estimate,
+    mean_pass_at_k,
+    over_tasks,
+    share,
+    task_means,
+)
 from llm_marl_envs.measure.numbers.society import AT_WORST_0, MEASURES
 from llm_marl_envs.measure.numbers.topography import Topography
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
@@ -48,6 +54,7 @@ class TaskScore:
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
         resets: the reset seed of each; None in files of older releases.
+        clusters: what it shares with others, one key for each way of sharing.
     """
 
     task_id: str
@@ -55,6 +62,7 @@ class TaskScore:
     solved: tuple[bool, ...] | None
     failed: int = 0
     resets: tuple[int, ...] | None = None
+    clusters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.returns:
@@ -109,11 +117,11 @@ class TeamResult:
         resets: reset seeds that a task was played from, the fewest of any task.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
+        success_ci95: its 95 % interval, over tasks (`estimates.over_tasks`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
         mean_return: undiscounted team return, of what the task paid, mean over episodes.
-        return_ci95: its 95 % bootstrap interval over tasks.
+        return_ci95: its 95 % interval, over tasks.
         reward_terms: name -> its sum over an episode, mean over episodes and agents, of the terms
             that the task paid; they sum to `mean_return`. `failed` is what episodes that failed are
             counted at.
@@ -126,6 +134,7 @@ class TeamResult:
         cost, faults, tasks: see there.
         topography: agent -> its topographic similarity; empty where nobody sends messages that the
             environment knows the meaning of.
+        no_interval: metric -> why it has no interval, of those that have none.
         society: measure of `society.py` -> its mean over the episodes that have it, one that failed
             counting as the worst; empty where no seats share something.
     """
@@ -140,7 +149,7 @@ class TeamResult:
     success_ci95: tuple[float, float] | None
     pass_at_k: dict[int, float]
     mean_return: float
-    return_ci95: tuple[float, float]
+    return_ci95: tuple[float, float] | None
     reward_terms: dict[str, float]
     cooperation: CooperationIndex | None
     match: float | None
@@ -151,6 +160,7 @@ class TeamResult:
     topography: dict[str, Topography] = field(default_factory=dict)
     society: dict[str, float] = field(default_factory=dict)
     added_terms: dict[str, float] = field(default_factory=dict)
+    no_interval: dict[str, str] = field(default_factory=dict)
 
 
 def summarise(
@@ -183,11 +193,12 @@ def summarise(
     values = measure(counted)
     _check_finite(counted, values["mean_return"])
     places = [index // per_task for index in range(len(episodes))]
-    returns = over_tasks(task_means(places, _known(values["mean_return"])))
+    tasks = _tasks(counted, per_task)
+    clusters = [task.clusters for task in tasks]
+    returns = over_tasks(task_means(places, _known(values["mean_return"])), clusters)
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
-    success = share(places, solved, _clusters(counted, per_task)) if has_success else None
-    tasks = _tasks(counted, per_task)
+    success = share(places, solved, dict(enumerate(clusters))) if has_success else None
     return TeamResult(
         episodes=tuple(episodes),
         failed=sum(episode.failed for episode in episodes),
@@ -199,7 +210,7 @@ def summarise(
         success_ci95=success and success.ci95,
         pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
-        return_ci95=returns.ci95 or (returns.mean, returns.mean),
+        return_ci95=returns.ci95,
         reward_terms=_terms(values, TERMS),
         added_terms=_terms(values, ADDED),
         cooperation=cooperation,
@@ -209,6 +220,7 @@ def summarise(
         faults=_faults(counted, values),
         tasks=tasks,
         society=_society(counted, values),
+        no_interval=_whys(success=success, mean_return=returns, cooperation=cooperation),
     )
 
 
@@ -227,9 +239,9 @@ def _terms(values: Mapping[str, Sequence[float | None]], prefix: str) -> dict[st
     return {name.removeprefix(prefix): mean(of) or 0.0 for name, of in named.items()}
 
 
-def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
-    """Place of a task -> what it shares with others; an episode that failed may not say it."""
-    return {i // per_task: e.clusters for i, e in enumerate(episodes) if e.clusters}
+def _whys(**found: Estimate | CooperationIndex | None) -> dict[str, str]:
+    """Metric -> why it has no interval."""
+    return {name: one.why for name, one in found.items() if one is not None and one.why}
 
 
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
@@ -254,6 +266,8 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
                 resets=tuple(e.seed for e in group),
+                # an episode that failed may not say it
+                clusters=next((e.clusters for e in group if e.clusters), ()),
             )
         )
     return tuple(scores)
@@ -315,7 +329,12 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     del fields["episodes"]
     for topography in fields["topography"].values():
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
-    for name in ("topography", "society", "added_terms"):
+    for task in fields["tasks"]:
+        if not task["clusters"]:
+            del task["clusters"]
+    if result.cooperation is not None:  # `no_interval` has it
+        del fields["cooperation"]["why"]
+    for name in ("topography", "society", "added_terms", "no_interval"):
         if not fields[name]:
             del fields[name]
     if result.cost.calls is None:  # no seat had tools
@@ -329,8 +348,8 @@ class _Index:
     ci95: tuple[float, float] | None
 
     def __post_init__(self) -> None:
-        if (self.mean is None) is not (self.ci95 is None):
-            raise ValueError("cooperation: expected mean and ci95, or neither")
+        if self.mean is None and self.ci95 is not None:
+            raise ValueError("cooperation: expected no ci95 without a mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +358,7 @@ class _Summary:
 
     tasks: tuple[TaskScore, ...]
     mean_return: float
-    return_ci95: tuple[float, float]
+    return_ci95: tuple[float, float] | None
     success: float | None
     success_ci95: tuple[float, float] | None
     cooperation: _Index | None
@@ -350,6 +369,7 @@ class _Summary:
     match: float | None = None
     failed: int = 0
     added_terms: Mapping[str, float] = field(default_factory=dict)
+    no_interval: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_result(path: str | Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.toys import BareAEC, Relay, SameCase, WordPair, word_tasks
 
@@ -20,7 +19,7 @@ from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import cooperation_index, evaluate_team, measure_coordination
 from llm_marl_envs.measure.numbers.coordination import convention_match, match_by_choice
-from llm_marl_envs.measure.numbers.estimates import bootstrap_interval, wilson_interval
+from llm_marl_envs.measure.numbers.estimates import wilson_interval
 from llm_marl_envs.measure.numbers.results import (
     TeamResult,
     read_result,
@@ -100,16 +99,6 @@ def test_wrong_numbers_are_refused():
         measure_coordination(WordPair(), [])
 
 
-def test_bootstrap_interval_of_a_known_case():
-    rng = np.random.default_rng(1)
-    values = rng.normal(2.0, 1.0, size=400)
-    low, high = bootstrap_interval(values.tolist())
-    assert low < values.mean() < high
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
-    with pytest.raises(ValueError, match="at least one"):
-        bootstrap_interval([])
-
-
 def test_wilson_interval_by_hand():
     # 8 of 10: centre (0.8 + 1.9207 / 10) / 1.38415, half width 0.2264...
     low, high = wilson_interval(8, 10)
@@ -128,13 +117,17 @@ def test_the_cooperation_index_is_0_for_one_good_seat_and_1_for_a_team():
         -1.0: {"left_0": silent, "right_0": silent},
     }
     for expected, players in teams.items():
-        episodes = evaluate_team(WordPair, players, n_tasks=4, samples=2).episodes
+        episodes = evaluate_team(WordPair, players, n_tasks=8, samples=2).episodes
         index = cooperation_index(WordPair(), episodes)
         assert index is not None
         assert index.mean == expected
-        assert index.ci95 == (expected, expected)
+        assert (index.ci95 is None, index.why) == ((expected < 0), "all alike" * (expected < 0))
+        assert index.ci95 is None or expected in index.ci95  # an end of the scale
         assert index.above_solo == expected * 0.5
-        assert index.n_tasks == 4
+        assert index.n_tasks == 8
+        few = cooperation_index(WordPair(), episodes[:10])
+        assert few is not None
+        assert (few.ci95, few.why) == (None, "too few tasks: 5")
 
 
 def test_nothing_is_credited_where_one_seat_could_do_it_all():
@@ -318,14 +311,17 @@ def test_an_empty_split_is_named():
 
 
 def test_a_result_becomes_json_and_a_table(tmp_path: Path):
-    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=4, samples=2)
+    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=8, samples=2)
     summary = result_to_dict(result)
     write_json(tmp_path / "summary.json", summary)
     assert read_result(tmp_path) == summary
     table = result_table({"expert": summary, "again": summary})
     assert "mean return  " in table
-    assert "1.00 [all alike]" in table  # the return; eight solved of eight are no certainty
-    assert "1.00 [0.28, 1.00]" in table  # 4 tasks: 4 / (4 + 3.182^2)
+    assert table.count("1.00 [0.59, 1.00]") == 6  # return, success, index: 8 / (8 + 2.365^2)
+    few = result_to_dict(evaluate_team(WordPair, team("lower", "upper"), n_tasks=4))
+    assert (few["success_ci95"], few["return_ci95"]) == (None, None)
+    write_json(tmp_path / "summary.json", few)
+    assert result_table({"x": read_result(tmp_path)}).count("1.00 [too few tasks: 4]") == 3
     assert "pass@2" in table
     assert "term words" in table
     assert "tokens written" not in table  # nobody counts them

@@ -306,7 +306,7 @@ def test_the_command_writes_tables_and_goes_on(tmp_path: Path, capsys: Any):
     assert episodes.stat().st_mtime_ns == before
     expert, random = (str(tmp_path / name) for name in ("expert", "random"))
     assert main(["compare", random, expert]) == 0
-    assert "these two checkpoints" in capsys.readouterr().out
+    assert "of 3 tasks fewer than 6 are independent" in capsys.readouterr().out
     assert main([*command, "--only", "solo"]) == 2
 
 
