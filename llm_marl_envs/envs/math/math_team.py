@@ -145,13 +145,13 @@ from llm_marl_envs.envs.math.answers import (
     copied,
     read_line,
     same_value,
+    value_of,
 )
 from llm_marl_envs.envs.math.card_tasks import alone_in, card_tasks, cards_of, of_cards
 from llm_marl_envs.envs.math.cards import COLOURS
 from llm_marl_envs.envs.math.experts import CardExperts
-from llm_marl_envs.envs.math.formulas import check_installed, same_formula
 from llm_marl_envs.envs.math.rows import math_task_of_row
-from llm_marl_envs.envs.math.worked import bare, same_number, worked_out
+from llm_marl_envs.envs.math.worked import is_right
 from llm_marl_envs.envs.questions import question_of, same_answer
 
 MAX_ACTION_CHARS = 4096
@@ -221,8 +221,6 @@ class MathTeamEnv(TextAECEnv):
         generated = of_cards(source[0])
         self.info_mode = info_of(options.info, generated)
         self.compare = options.compare or ("exact" if generated else "math")
-        if self.compare == "math":
-            check_installed()
         super().__init__(
             agents=self.team.seats,
             source=source,
@@ -342,16 +340,11 @@ class MathTeamEnv(TextAECEnv):
         return any(self._agrees(answer, right, question.text) for right in question.right)
 
     def _agrees(self, answer: str, right: str, question: str) -> bool:
-        if same_answer(answer, right):
-            return True
         if self.compare == "exact":
-            return same_value(answer, right) and worked_out(answer, right, question)
-        ours, theirs = bare(answer, right)
-        if same_answer(ours, theirs):
-            return True
-        return worked_out(answer, right, question) and (
-            same_number(ours, theirs) or same_formula(ours, theirs)
-        )
+            if None in (value_of(answer), value_of(right)):
+                return same_answer(answer, right)
+            return same_value(answer, right) and is_right(answer, right, question)
+        return is_right(answer, right, question)
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> CardExperts:

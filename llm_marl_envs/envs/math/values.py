@@ -1,0 +1,475 @@
+r"""What a formula is worth, how much work it leaves, and how it is written. Exact; nothing is tried out.
+
+A *value* is a normal form: sums and products of fractions, letters and roots in one order, a
+coefficient apart. Nothing is multiplied out and nothing factored, so `x^2-1` and `(x-1)(x+1)` have
+two values: a formula is factored, expanded or neither. A *step* is work that the text leaves to the
+reader: a number joined with a number (`3+4`, `6/8`, `2^5`, `\sqrt{12}`), like terms, equal letters
+(`x\cdot x`), something neutral (`f+0`, `f/1`). How a formula is *written* is the tree in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd, isqrt, lcm
+from typing import Any
+
+from llm_marl_envs.envs.math.reading import ORDERS, Node, UnreadableError, value_of
+
+MOST_BITS = 16384
+"""Of a number; a power with more makes a text unreadable."""
+MOST_DEGREE = 12
+"""Of a root."""
+PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, isqrt(n) + 1))]
+"""Whose powers are taken out of roots."""
+CONSTANTS = frozenset({"\\pi", "e", "i", "\\infty", "\\emptyset"})
+"""Names that are no letters."""
+Rest = Any
+"""What a value is but for its coefficient, hashable; None for a number alone."""
+Value = tuple[Fraction, Rest]
+ONE = Fraction(1)
+INFINITY: Value = (ONE, ("name", "\\infty"))
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """A formula's value, and how many steps are left in it."""
+
+    value: Value
+    steps: int
+
+    @property
+    def number(self) -> Fraction | None:
+        """The number that it is; None for anything else."""
+        return self.value[0] if self.value[1] is None else None
+
+
+@lru_cache(maxsize=16384)
+def worth(node: Node) -> Worth:
+    """The value of a formula.
+
+    Raises:
+        UnreadableError: a division by 0, a number with thousands of digits.
+    """
+    maker = _Maker()
+    value = maker.value(node)
+    return Worth(value, maker.steps)
+
+
+@lru_cache(maxsize=16384)
+def written(node: Node) -> Any:
+    r"""A formula as it is written, but for the order of terms and factors, and the place of a sign.
+
+    `\frac{1}{2}x` is `\frac{x}{2}`, and `\frac{-1}{2}` is `-\frac{1}{2}`.
+    """
+    minus, factors = _signed(node)
+    others = [factor for factor in factors if factor != ("number", "1")]
+    return minus, *sorted(others or factors[:1], key=repr)
+
+
+def _signed(node: Node) -> tuple[bool, list[Any]]:
+    """Whether a sign stands before a product, and its factors as they are written."""
+    if node.kind == "minus":
+        minus, factors = _signed(node.of[0])
+        return not minus, factors
+    if node.kind == "over":
+        minus, factors = _signed(node.of[0])
+        return minus, [("over", factor) for factor in factors]
+    if node.kind == "product":
+        pairs = [_signed(part) for part in node.of]
+        return sum(minus for minus, _ in pairs) % 2 == 1, [
+            one for _, inner in pairs for one in inner
+        ]
+    parts = [written(part) for part in node.of]
+    if node.kind in ("sum", "list") or (node.kind == "relation" and node.text == "="):
+        parts.sort(key=repr)
+    return False, [(node.kind, node.text, *parts)]
+
+
+def is_sum(node: Node) -> bool:
+    r"""Whether a formula is a sum, also over a number: `\frac{x+1}{2}`, `\frac{1}{2}(x+1)`."""
+    if node.kind != "product":
+        return node.kind == "sum"
+    rest = [
+        part
+        for part in node.of
+        if not (part.kind == "over" and part.of[0].kind == "number")
+        and not (part.kind == "product" and is_unit(part))
+    ]
+    return len(rest) == 1 and is_sum(rest[0])
+
+
+def is_unit(node: Node) -> bool:
+    """Whether a product is one over a number."""
+    value = worth(node).number
+    return value is not None and value.numerator == 1
+
+
+def letters(value: Value) -> bool:
+    """Whether a letter stands in a value."""
+
+    def within(part: Any) -> bool:
+        if not isinstance(part, tuple):
+            return False
+        if part[:1] == ("name",):
+            return part[1] not in CONSTANTS
+        return any(map(within, part))
+
+    return within(value[1])
+
+
+def times(values: Sequence[Value]) -> tuple[Value, int]:
+    """A product, and how many of its factors go together with others."""
+    coefficient, powers, roots, joined = ONE, {}, {}, 0
+    for factor, rest in values:
+        coefficient *= factor
+        for part in () if rest is None else _parts(rest):
+            base, power = _base(part)
+            if base[1] is None and power[1] is None:  # a root of a number
+                joined += power[0] in roots
+                roots[power[0]] = roots.get(power[0], ONE) * base[0]
+            elif base in powers:
+                factored = (base[1] or "")[:1] == ("add",) and powers[base][0] > 0 < power[0]
+                joined += not factored  # (x+1)(x+1) is as factored as (x+1)^2
+                powers[base] = plus([powers[base], power])[0]
+            else:
+                powers[base] = power
+    made = [_power(base, power) for base, power in powers.items() if power[0]]
+    for power, number in roots.items():
+        inner = _root(number, power)
+        coefficient *= inner[0]
+        made += [] if inner[1] is None else [inner[1]]
+    _check(coefficient)
+    if not coefficient or not made:
+        return (coefficient, None), joined
+    if len(made) == 1:
+        return (coefficient, made[0]), joined
+    return (coefficient, ("mul", tuple(sorted(((ONE, rest) for rest in made), key=repr)))), joined
+
+
+def plus(values: Sequence[Value]) -> tuple[Value, int]:
+    """A sum, and how many of its terms go together with others or must be multiplied out."""
+    sums: dict[Rest, Fraction] = {}
+    joined = 0
+    for coefficient, rest in values:
+        flat = rest[1] if rest is not None and rest[0] == "add" else ((ONE, rest),)
+        joined += len(flat) > 1 and coefficient != 1
+        for inner, part in flat:
+            joined += part in sums
+            sums[part] = sums.get(part, Fraction(0)) + coefficient * inner
+    kept = sorted(((c, rest) for rest, c in sums.items() if c), key=lambda term: repr(term[1]))
+    if not kept:
+        return (Fraction(0), None), joined
+    if len(kept) == 1:
+        return kept[0], joined
+    top, bottom = gcd(*(c.numerator for c, _ in kept)), lcm(*(c.denominator for c, _ in kept))
+    content = Fraction(top, bottom) * (1 if kept[0][0] > 0 else -1)
+    _check(content)
+    return (content, ("add", tuple((c / content, rest) for c, rest in kept))), joined
+
+
+def _check(number: Fraction) -> None:
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > 4 * MOST_BITS:
+        raise UnreadableError("a number with thousands of digits")
+
+
+def _parts(rest: Rest) -> list[Rest]:
+    return [inner for _, inner in rest[1]] if rest[0] == "mul" else [rest]
+
+
+def _base(rest: Rest) -> tuple[Value, Value]:
+    return (rest[1][0], rest[1][1]) if rest[0] == "pow" else ((ONE, rest), (ONE, None))
+
+
+def _power(base: Value, power: Value) -> Rest:
+    return base[1] if power == (ONE, None) and base[0] == 1 else ("pow", (base, power))
+
+
+def _raised(number: Fraction, power: int) -> Fraction:
+    """A number to a whole power."""
+    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+    if bits > 1 and bits * abs(power) > MOST_BITS:
+        raise UnreadableError("a power with thousands of digits")
+    if not number and power < 0:
+        raise UnreadableError("a division by 0")
+    return number**power
+
+
+def _root(number: Fraction, power: Fraction) -> Value:
+    r"""A number to a power that is no whole one: `\sqrt{12}` is `2\sqrt{3}`."""
+    degree = power.denominator
+    if number <= 0 or degree > MOST_DEGREE:
+        raise UnreadableError("a root of no positive number, or one of a high degree")
+    raised = _raised(number, power.numerator)
+    outside = Fraction(1, raised.denominator)
+    inside = raised.numerator * int(_raised(Fraction(raised.denominator), degree - 1))
+    for prime in PRIMES:
+        while inside % prime**degree == 0:
+            inside //= prime**degree
+            outside *= prime
+    if degree == 2 and isqrt(inside) ** 2 == inside:
+        outside, inside = outside * isqrt(inside), 1
+    if inside == 1:
+        return outside, None
+    return outside, ("pow", ((Fraction(inside), None), (Fraction(1, degree), None)))
+
+
+def _number_raised(number: Fraction, power: Fraction) -> Value:
+    return _root(number, power) if power.denominator > 1 else (_raised(number, int(power)), None)
+
+
+class _Maker:
+    """Makes the value of a tree; counts the steps that it takes."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def value(self, node: Node) -> Value:
+        made = getattr(self, f"_{node.kind}")(node)
+        _check(made[0])
+        return made
+
+    def all(self, nodes: Sequence[Node]) -> tuple[Value, ...]:
+        return tuple(self.value(node) for node in nodes)
+
+    def _number(self, node: Node) -> Value:
+        return value_of(node.text), None
+
+    def _percent(self, node: Node) -> Value:
+        value, rest = self.value(node.of[0])
+        return value / 100, rest
+
+    def _mixed(self, node: Node) -> Value:
+        whole, over, under = (int(part.text) for part in node.of)
+        self.steps += gcd(over, under) > 1
+        return whole + Fraction(over, under), None
+
+    def _based(self, node: Node) -> Value:
+        digits, _, base = node.text.partition("_")
+        try:
+            number = int(digits, int(base))
+        except ValueError as error:
+            raise UnreadableError(f"{node.text!r:.80}: {error}") from error
+        return (Fraction(number), None) if base == "10" else (ONE, ("based", base, number))
+
+    def _name(self, node: Node) -> Value:
+        return ONE, ("name", node.text)
+
+    def _minus(self, node: Node) -> Value:
+        value, rest = self.value(node.of[0])
+        self.steps += node.of[0].kind == "minus"
+        return -value, rest
+
+    def _sum(self, node: Node) -> Value:
+        terms = self.all(node.of)
+        total, joined = plus(terms)
+        self.steps += joined + sum(not value for value, _ in terms)
+        return total
+
+    def _over(self, node: Node) -> Value:
+        value, rest = self.value(node.of[0])
+        if not value:
+            raise UnreadableError("a division by 0")
+        if rest is None:
+            return 1 / value, None
+        inverse = []
+        for part in _parts(rest):
+            base, (power, inner) = _base(part)
+            number = base[1] is None and inner is None
+            inverse.append(
+                _root(base[0], -power) if number else (ONE, _power(base, (-power, inner)))
+            )
+        return times([(1 / value, None), *inverse])[0]
+
+    def _product(self, node: Node) -> Value:
+        if scientific(node):
+            return times([*self.all(node.of)])[0]
+        values = self.all(node.of)
+        under = [part.kind == "over" for part in node.of]
+        numbers = [
+            value
+            for (value, rest), below in zip(values, under, strict=True)
+            if rest is None and not below
+        ]
+        below = [
+            value
+            for (value, rest), below in zip(values, under, strict=True)
+            if rest is None and below
+        ]
+        alone = len(values) == sum(under) + 1
+        self.steps += max(0, len(numbers) - 1) + max(0, len(below) - 1)
+        self.steps += below.count(ONE) + (0 if alone and any(under) else numbers.count(ONE))
+        self.steps += not self._lowest(node)
+        made, joined = times(values)
+        self.steps += joined + (not made[0] and len(values) > 1)
+        if letters(made) and not (alone and len(below) == sum(under)):
+            self.steps += sum(_content(value) for value in values)
+        return made
+
+    def _lowest(self, node: Node) -> bool:
+        """Whether no number can be cancelled; a decimal over or under a line can."""
+        top, bottom = ONE, ONE
+        for part in node.of:
+            inner = part.of[0] if part.kind == "over" else part
+            value, rest = worth(inner).value
+            roots = ONE
+            for one in () if rest is None else _parts(rest):
+                base, power = _base(one)
+                roots *= base[0] if base[1] is None and power[1] is None else 1
+            if part.kind == "over":
+                bottom *= value * (roots if roots.denominator == 1 else 1)
+            else:
+                top *= value
+        if top.denominator == bottom.denominator == 1:
+            return gcd(int(top), int(bottom)) == 1 or not top
+        return bottom == 1 or abs(top) == 1
+
+    def _power(self, node: Node) -> Value:
+        base, power = self.all(node.of)
+        value, rest = power
+        if rest is not None:
+            return ONE, ("pow", (base, power))
+        if value in (0, 1) or base == (ONE, None):
+            self.steps += 1
+            return base if value == 1 else (ONE, None)
+        if value.denominator > 1:
+            return self._rooted(base, value)
+        if base[1] is None:
+            self.steps += node.of[0].text != "10"
+            return _raised(base[0], int(value)), None
+        return self._multiplied(base, value)
+
+    def _multiplied(self, base: Value, power: Fraction) -> Value:
+        """A power of a formula: `(2x)^3` is `8x^3`, which is a step."""
+        parts = _parts(base[1])
+        turned = base[0] == -1 and parts[0][0] == "add"  # (1-x)^2 for (x-1)^2
+        self.steps += len(parts) > 1 or not (turned or base[0] == 1) or parts[0][0] == "pow"
+        raised = []
+        for part in parts:
+            inner, (old, rest) = _base(part)
+            if inner[1] is None and rest is None:
+                raised.append(_number_raised(inner[0], old * power))
+            elif old * power == 1 and rest is None:
+                raised.append(inner)
+            else:
+                raised.append((ONE, _power(inner, (old * power, rest))))
+        return times([(_raised(base[0], int(power)), None), *raised])[0]
+
+    def _root(self, node: Node) -> Value:
+        degree = self.value(node.of[1])
+        if degree[1] is not None or degree[0].denominator > 1 or not 2 <= degree[0] <= MOST_DEGREE:
+            raise UnreadableError("a root of no whole number")
+        return self._rooted(self.value(node.of[0]), 1 / degree[0])
+
+    def _rooted(self, base: Value, power: Fraction) -> Value:
+        value, rest = base
+        outside = _root(abs(value), power) if rest is not None else _root(value, power)
+        taken = outside[0] != 1 or (outside[1] is None and value != 1)
+        self.steps += taken and not (value != 0 and power < 0 and outside[0] == 1 / value)
+        if rest is None:
+            return outside
+        if value < 0:
+            return ONE, ("pow", (base, (power, None)))
+        inner = self._multiplied_root(rest, power)
+        return times([outside, *inner])[0]
+
+    def _multiplied_root(self, rest: Rest, power: Fraction) -> list[Value]:
+        inner: list[Value] = []
+        for part in _parts(rest):
+            base, (old, exponent) = _base(part)
+            taken = old * power  # a root of a power: \sqrt{x^3}, \sqrt[4]{x^2}
+            self.steps += part[0] == "pow" and (
+                taken >= 1 or taken.denominator != power.denominator
+            )
+            if base[1] is None and exponent is None:
+                inner.append(_number_raised(base[0], old * power))
+            elif old * power == 1 and exponent is None:
+                inner.append(base)
+            else:
+                inner.append((ONE, _power(base, (old * power, exponent))))
+        return inner
+
+    def _call(self, node: Node) -> Value:
+        parts = self.all(node.of)
+        if node.text == "\\exp":
+            return ONE, ("pow", ((ONE, ("name", "e")), parts[0]))
+        if node.text == "\\log_":
+            over, under = ((ONE, ("call", "\\ln", (part,))) for part in parts)
+            return times([over, (ONE, ("pow", (under, (-ONE, None))))])[0]
+        return ONE, ("call", node.text, parts)
+
+    def _list(self, node: Node) -> Value:
+        return ONE, ("list", tuple(sorted(self.all(node.of), key=repr)))
+
+    def _group(self, node: Node) -> Value:
+        parts = self.all(node.of)
+        if node.text == ":" and [rest for _, rest in parts] == [None, None]:
+            over, under = parts[0][0], parts[1][0]
+            if over.denominator == under.denominator == 1 and gcd(int(over), int(under)) == 1:
+                return over / under, None  # 3:2, but not 3:30
+        return ONE, ("group", node.text, parts)
+
+    def _matrix(self, node: Node) -> Value:
+        return ONE, ("matrix", self.all(node.of))
+
+    def _relation(self, node: Node) -> Value:
+        if node.text not in ("=", "<", "<=", "!="):
+            return ONE, ("relation", node.text, self.all(node.of))
+        terms: list[Value] = []
+        for part, sign in zip(node.of, (1, -1), strict=True):
+            value, rest = self.value(part)
+            summed = rest is not None and rest[0] == "add"
+            self.steps += summed and not is_sum(part)
+            inner = rest[1] if summed else ((ONE, rest),)
+            terms += [(sign * value * one, other) for one, other in inner if value]
+        (content, rest), joined = plus(terms)
+        self.steps += joined
+        if node.text in ("=", "!="):
+            content = ONE if content else content
+        return (content / abs(content) if content else content), ("relation", node.text, rest)
+
+
+def _content(value: Value) -> bool:
+    """Whether a number stands in all terms of a sum: `2x+2`."""
+    return value[1] is not None and value[1][0] == "add" and abs(value[0].numerator) != 1
+
+
+def scientific(node: Node) -> bool:
+    r"""Whether a number is written so: `4.2\cdot 10^{-4}`."""
+    if node.kind != "product" or len(node.of) != 2 or node.of[1].kind != "power":
+        return False
+    first, (base, power) = node.of[0], node.of[1].of
+    whole = power.of[0] if power.kind == "minus" else power
+    return (
+        first.kind == base.kind == whole.kind == "number"
+        and base.text == "10"
+        and 1 <= value_of(first.text) < 10
+        and whole.text.isdigit()
+    )
+
+
+def interval(node: Node) -> tuple[str, Node] | None:
+    """The letter and the interval of an inequality that is solved; None for another formula."""
+    signs = node.text.split(" ")
+    if node.kind != "relation" or not set(signs) <= set(ORDERS.values()) or len(signs) > 2:
+        return None
+    far = Node("name", (), "\\infty")
+    lone = [part.kind == "name" and letters(worth(part).value) for part in node.of]
+    bound = [not letters(worth(part).value) for part in node.of]
+    if lone[:2] == [False, True] and bound == [True, False, True]:
+        low, letter, high = node.of
+        brackets = "(["[signs[0] == "<="] + ")]"[signs[1] == "<="]
+    elif lone == [True, False] and bound == [False, True]:
+        letter, high = node.of
+        low, brackets = Node("minus", (far,)), "(" + ")]"[signs[0] == "<="]
+    elif lone == [False, True] and bound == [True, False]:
+        low, letter = node.of
+        high, brackets = far, "(["[signs[0] == "<="] + ")"
+    else:
+        return None
+    ends = worth(low).number, worth(high).number
+    if None not in ends and ends[0] >= ends[1]:
+        return None
+    return letter.text, Node("group", (low, high), brackets)
