@@ -94,7 +94,9 @@ def _first(instead: str) -> Callable[[str], str]:
 
 def _last(instead: str) -> Callable[[str], str]:
     def change(f: str) -> str:
-        *_, found = FIRST.finditer(f)
+        *_, found = [None, *FIRST.finditer(f)]
+        if found is None:
+            return f
         return f[: found.start()] + instead.replace("#", found[1]) + f[found.end() :]
 
     return change

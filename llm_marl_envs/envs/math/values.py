@@ -18,8 +18,8 @@ from typing import Any
 
 from llm_marl_envs.envs.math.reading import ORDERS, Node, UnreadableError, value_of
 
-MOST_BITS = 16384
-"""Of a number; a power with more makes a text unreadable."""
+MOST_BITS = 3000
+"""Of a power of a number; one with more makes a text unreadable. Others may have four times as many."""
 MOST_DEGREE = 12
 """Of a root."""
 PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, isqrt(n) + 1))]
@@ -54,7 +54,10 @@ def worth(node: Node) -> Worth:
         UnreadableError: a division by 0, a number with thousands of digits.
     """
     maker = _Maker()
-    value = maker.value(node)
+    try:
+        value = maker.value(node)
+    except ZeroDivisionError as error:
+        raise UnreadableError("a division by 0") from error
     return Worth(value, maker.steps)
 
 
@@ -192,8 +195,6 @@ def _raised(number: Fraction, power: int) -> Fraction:
     bits = max(number.numerator.bit_length(), number.denominator.bit_length())
     if bits > 1 and bits * abs(power) > MOST_BITS:
         raise UnreadableError("a power with thousands of digits")
-    if not number and power < 0:
-        raise UnreadableError("a division by 0")
     return number**power
 
 
@@ -270,8 +271,6 @@ class _Maker:
 
     def _over(self, node: Node) -> Value:
         value, rest = self.value(node.of[0])
-        if not value:
-            raise UnreadableError("a division by 0")
         if rest is None:
             return 1 / value, None
         inverse = []

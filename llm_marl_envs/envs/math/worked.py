@@ -40,12 +40,16 @@ MEMBER = re.compile(r"\A\s*[A-Za-z]\s*\\in(?![a-zA-Z])")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|-?\.[0-9]+")
 BOTH = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
 DOLLARS = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|(?<!\\)\\\[(.+?)\\\]", re.DOTALL)
+ENDS = r"\$+|\\[()\[\]]|[?!.](?=\s|\Z)"
 SIGN = r"[-+*/^=<>_"
-BETWEEN = re.compile(
-    r"\$+|\\[()\[\]]|[?!.](?=\s|\Z)"
-    rf"|(?<![\\A-Za-z])(?<!{SIGN}({{])(?<!{SIGN}] )(?:[A-Za-z]{{2,}}|a|I)(?![A-Za-z()}}]|\s?{SIGN}])"
+BETWEEN = (
+    re.compile(ENDS + r"|(?<![\\A-Za-z{])(?:[A-Za-z]{2,}|a|I)(?![A-Za-z}])"),
+    re.compile(
+        rf"{ENDS}|(?<![\\A-Za-z])(?<!{SIGN}({{])(?<!{SIGN}] )"
+        rf"(?:[A-Za-z]{{2,}}|a|I)(?![A-Za-z()}}]|\s?{SIGN}])"
+    ),
 )
-"""What stands around the formulas of a plain text: words, but for letters beside a sign."""
+"""What stands around the formulas of a plain text: words; also without those beside a sign (`ab+ac`)."""
 SIDES = re.compile(
     r"[=<>,;:&]|\\\\|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
     + FONT
@@ -58,11 +62,13 @@ class Asked:
     """What a question holds.
 
     Attributes:
-        values: of its formulas and of all their parts; of numbers only those that are written out.
+        values: of its formulas and of all their parts.
+        told: those that are no numbers, or numbers that are written out (`0.75`, not `3+4`).
         forms: how the parts are written.
     """
 
     values: frozenset[Value]
+    told: frozenset[Value]
     forms: frozenset[Any]
 
 
@@ -113,10 +119,9 @@ def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
     texts = [MEMBER.sub("", text) for text in (ours, theirs)]
     names = [{re.split(r"[_=]", name)[0].strip() for name in NAME.findall(text)} for text in texts]
     mine, due = (plain(NAME.sub("", text)) for text in texts)
-    if max(map(len, names)) > 1 or "=" in due or (mine, due) == (ours, theirs) and "=" not in mine:
+    if max(map(len, names)) > 1 or "=" in due or (mine, due) == (ours, theirs):
         return
-    first, _, last = mine.rpartition("=")
-    yield (first if re.fullmatch(r"\s*[A-Za-z]\s*", last) else last), due
+    yield mine, due
 
 
 def _tree(text: str) -> Node | None:
@@ -125,8 +130,9 @@ def _tree(text: str) -> Node | None:
         if BOTH.search(text):
             signs = {"pm": "+-", "mp": "-+"}
             both = [BOTH.sub(lambda sign, at=at: signs[sign[1]][at], text) for at in (0, 1)]
-            return Node("list", tuple(read(one) for one in both))
-        tree = read(text)
+            tree = Node("list", tuple(read(one) for one in both))
+        else:
+            tree = read(text)
         worth(tree)
     except UnreadableError:
         return None
@@ -152,17 +158,29 @@ def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
     (names, mine), (others, due) = _settled(ours), _settled(theirs)
     if names and others and names != others:
         return False
-    if worth(due).value in asked.values and written(ours) != written(theirs):
+    if mine.kind == "relation" != due.kind:
+        return _agree(_said(mine), theirs, asked)
+    right = worth(due)
+    held = asked.values if right.steps else asked.told
+    if right.value in held and written(ours) != written(theirs):
         return False
     if due.kind == mine.kind and due.kind in ("list", "group", "matrix"):
         return _members_agree(mine, due, asked)
     if due.kind == mine.kind == "relation" and (sides := _solved(mine, due)) is not None:
         return sides[1] is not None and sides[0] is not None and _agree(*sides, asked)
-    made, right = worth(mine), worth(due)
+    made = worth(mine)
     if made.value != right.value:
         return _rounded(mine, right.number)
     same_shape = not letters(right.value) or is_sum(mine) == is_sum(due)
     return made.steps <= right.steps and same_shape
+
+
+def _said(equation: Node) -> Node | None:
+    """What an equation says: `3` in `x=3` and in `3=x`; the last of sides that are equal."""
+    if set(equation.text.split()) != {"="}:
+        return None
+    sides = [side for side in equation.of if side.kind != "name"] or list(equation.of)
+    return sides[-1] if len({worth(side).value for side in sides}) == 1 else None
 
 
 def _members_agree(ours: Node, theirs: Node, asked: Asked) -> bool:
@@ -213,17 +231,20 @@ def _asked(question: str) -> Asked:
     """What a question holds, in formulas between dollars and between words."""
     between = ["".join(found) for found in DOLLARS.findall(question)]
     values: set[Value] = set()
+    told: set[Value] = set()
     forms: set[Any] = set()
-    for piece in {*between, *BETWEEN.split(question)}:
+    around = [piece for words in BETWEEN for piece in words.split(question)]
+    for piece in {*between, *around}:
         whole = _tree(shown(piece).text)
         trees = [whole] if whole else [_tree(shown(side).text) for side in SIDES.split(piece)]
         for tree in trees:
             for node in nodes(tree) if tree else ():
                 made = worth(_settled(node)[1])
                 forms.add(written(node))
+                values.add(made.value)
                 if made.number is None or _literal(node):
-                    values.add(made.value)
-    return Asked(frozenset(values), frozenset(forms))
+                    told.add(made.value)
+    return Asked(frozenset(values), frozenset(told), frozenset(forms))
 
 
 def _literal(node: Node) -> bool:
