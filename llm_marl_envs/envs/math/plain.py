@@ -23,6 +23,8 @@ SIGNS = str.maketrans(
     | {"√": "\\sqrt ", "±": "\\pm ", "\u2208": "\\in ", "\u222a": "\\cup ", "∅": "\\emptyset "}
     | {"\u00a0": " ", "\u2009": " ", "\u202f": " "}
 )
+MOST_CHARS = 1000
+"""Of a formula that is looked at."""
 END = r"(?![a-zA-Z])"
 FONT = (
     r"\\(?:boxed|fbox|text(?:bf|it|rm|normal)?|mbox|math(?:rm|bf|it|sf|tt|bb)|bold(?:symbol)?)"
@@ -66,7 +68,7 @@ UNIT = re.compile(
 )
 NAMED = (
     "m meter metre|cm centimeter centimetre|mm millimeter millimetre|km kilometer kilometre|"
-    "inch in inches|ft foot feet|yd yard|mi mile|g gram|kg kilogram|lb pound|oz ounce|l liter litre|"
+    "inch in inches|ft foot feet|yd yard|mi mile|g gram|kg kilogram|lb pound|oz ounce|l liter|"
     "s sec second|min minute|h hr hour|day|week|mph mi/h|kph kmph km/h|dollar|cent|degree deg|"
     "radian rad|unit"
 )
@@ -90,6 +92,8 @@ class Shown:
 
 def shown(text: str) -> Shown:
     """A formula and its unit, each taken out of what wraps it."""
+    if len(text) > MOST_CHARS:
+        return Shown(text)
     formula = text.translate(SIGNS).strip().removesuffix(".")
     money = re.match(r"-?\s*\\\$", formula)
     formula, degrees = DEGREES.subn("", formula.replace("\\$", ""))

@@ -11,15 +11,17 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import NoReturn
 
-MOST_CHARS = 1000
-"""Of a formula that is read."""
+from llm_marl_envs.envs.math.plain import MOST_CHARS
+
 MOST_DEPTH = 16
 """Of groups within groups."""
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
+REPEATS = re.compile(r"([0-9]*\.[0-9]*)\s*\\(?:overline|bar)\s*\{?\s*([0-9]{1,12})\s*\}?")
 TOKEN = re.compile(
-    r"\s*(?:([0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(\\[a-zA-Z]+|\\.|[^\s\\])|(?=\Z))", re.DOTALL
+    r"\s*(?:([0-9]*\.[0-9]*\([0-9]{1,12}\)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+    r"|(\\[a-zA-Z]+|\\.|[^\s\\])|(?=\Z))",
+    re.DOTALL,
 )
 THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 BASED = re.compile(r"\(?\s*([0-9][0-9A-F]*)\s*\)?\s*_\s*(?:\{\s*([0-9]{1,2})\s*\}|([0-9]))")
@@ -30,21 +32,16 @@ SIGNS = ("+", "-")
 SEPARATORS = frozenset(",;") | {"\\cup"}
 ORDERS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">="}
 RELATIONS = {**ORDERS, "=": "=", "\\ne": "!=", "\\in": "in"}
-NAMES = frozenset(
-    "\\" + name
-    for name in (
-        "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu "
-        "xi pi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi "
-        "Omega infty emptyset ell"
-    ).split()
+GREEK = (
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
+    "pi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 )
-FUNCTIONS = frozenset(
-    "\\" + name
-    for name in (
-        "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp det gcd lcm max "
-        "min binom overline bar vec hat arg"
-    ).split()
+NAMES = frozenset(f"\\{name}" for name in (*GREEK.split(), "infty", "emptyset", "ell"))
+OF_ONE = (
+    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp det gcd lcm max min "
+    "binom overline vec hat arg"
 )
+FUNCTIONS = frozenset(f"\\{name}" for name in OF_ONE.split())
 PAIRS = {"\\lfloor": "\\rfloor", "\\lceil": "\\rceil", "\\langle": "\\rangle"}
 CLOSE = frozenset(")]}|") | {"\\}", "&", "\\\\", "\\end"} | frozenset(PAIRS.values())
 MATRICES = frozenset({"matrix", "pmatrix", "bmatrix", "vmatrix"})
@@ -86,10 +83,11 @@ def read(text: str) -> Node:
         return Node("based", (), f"{based[1]}_{based[2] or based[3]}")
     if THOUSANDS.fullmatch(bare):
         bare = bare.replace(",", "")
-    reader = _Reader(MIXED.sub(r"\1\\frac{\2}{\3}", bare))
+    bare = MIXED.sub(r"\1\\frac{\2}{\3}", REPEATS.sub(r"\1(\2)", bare))
+    reader = _Reader(bare)
     node = reader.listed(0)
     if reader.peek() is not None:
-        reader.fail(f"nothing belongs to {reader.peek()!r}")
+        raise UnreadableError(f"nothing belongs to {reader.peek()!r:.40}")
     return node
 
 
@@ -101,6 +99,8 @@ def nodes(node: Node) -> list[Node]:
 def number(text: str) -> Node:
     """A number in one spelling: `.50` is `0.5`, `2.0` is `2`."""
     whole, _, decimals = text.partition(".")
+    if "(" in decimals:
+        return Node("number", (), f"{whole or 0}.{decimals}")
     decimals = decimals.rstrip("0")
     return Node("number", (), (whole.lstrip("0") or "0") + (f".{decimals}" if decimals else ""))
 
@@ -113,21 +113,18 @@ class _Reader:
         self.at = 0
         self.bars = 0
 
-    def fail(self, message: str) -> NoReturn:
-        raise UnreadableError(message[:200])
-
     def peek(self) -> str | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def take(self, *expected: str) -> str:
         token = self.peek()
         if token is None or (expected and token not in expected):
-            self.fail(f"expected {expected or 'more'}, got {token!r:.40}")
+            raise UnreadableError(f"expected {expected or 'more'}, got {token!r:.40}")
         self.at += 1
         return token
 
     def word(self) -> str:
-        """A name in braces, as after `\\begin`."""
+        r"""A name in braces, as after `\begin`."""
         self.take("{")
         name = ""
         while (token := self.take()) != "}":
@@ -148,7 +145,7 @@ class _Reader:
     def related(self, depth: int) -> Node:
         """Formulas between signs such as `=`."""
         formulas, signs = [self.added(depth)], []
-        while (token := self.peek()) in RELATIONS:
+        while self.peek() in RELATIONS:
             signs.append(RELATIONS[self.take()])
             formulas.append(self.added(depth))
         if not signs:
@@ -192,7 +189,7 @@ class _Reader:
         while (token := self.peek()) in ("^", "_", "!", "'", "%", "\\%"):
             self.take()
             if self.at > first + 4 * MOST_DEPTH:
-                self.fail("too many powers")
+                raise UnreadableError("too many powers")
             if token in ("%", "\\%"):
                 base = Node("percent", (base,))
             elif token == "!":
@@ -209,10 +206,10 @@ class _Reader:
         if token == "_":
             inner = self.argument(depth)
             if inner.kind not in ("number", "name"):
-                self.fail("an index that is no name")
+                raise UnreadableError("an index that is no name")
             index = "_" + inner.text
-        if base.kind != "name" or base.text[0] == "\\" and token == "'":
-            self.fail("an index of no letter")
+        if base.kind != "name" or (base.text[0] == "\\" and token == "'"):
+            raise UnreadableError("an index of no letter")
         return Node("name", (), base.text + index)
 
     def exponent(self, depth: int) -> Node:
@@ -230,7 +227,7 @@ class _Reader:
 
     def atom(self, depth: int) -> Node:
         if depth > MOST_DEPTH:
-            self.fail("groups are too deep")
+            raise UnreadableError("groups are too deep")
         token = self.take()
         if token[0].isdigit() or token[0] == ".":
             return self.numbered(token, depth)
@@ -256,7 +253,7 @@ class _Reader:
             return self.called(token, depth)
         if token in NAMES or (len(token) == 1 and token.isalpha()):
             return Node("name", (), token)
-        self.fail(f"{token!r:.40} begins nothing")
+        raise UnreadableError(f"{token!r:.40} begins nothing")
 
     def group(self, opening: str, depth: int) -> Node:
         inner = self.listed(depth + 1)
@@ -267,20 +264,12 @@ class _Reader:
             return Node("list", inner.of if inner.kind == "list" else (inner,))
         if inner.kind == "list":
             return Node("group", inner.of, opening + closing)
-        return inner if opening + closing in ("()", "{}", "[]") else self.fail("half a bracket")
+        if opening + closing not in ("()", "{}", "[]"):
+            raise UnreadableError("half a bracket")
+        return inner
 
     def numbered(self, token: str, depth: int) -> Node:
-        """A number, also a mixed one and one that repeats."""
-        repeats = self.tokens[self.at : self.at + 2]
-        if "." in token or repeats[:1] == ["\\overline"]:
-            if len(repeats) > 1 and repeats[0] in ("\\overline", "\\bar"):
-                return self.repeating(token, depth)
-        elif repeats[:1] == ["."] and self.tokens[self.at + 1 : self.at + 2] in (
-            ["\\overline"],
-            ["\\bar"],
-        ):
-            self.take()
-            return self.repeating(token + ".", depth)
+        """A number, also a mixed one."""
         if self.peek() != "\\frac" or "." in token:
             return number(token)
         start = self.at
@@ -292,19 +281,15 @@ class _Reader:
         self.at = start
         return number(token)
 
-    def repeating(self, token: str, depth: int) -> Node:
-        self.take()
-        digits = self.argument(depth).text
-        if not digits.isdigit() or len(digits) > 12:
-            self.fail("digits that repeat are no digits")
-        return Node("number", (), f"{token}({digits})")
-
     def argument(self, depth: int) -> Node:
         r"""What a command takes: a group, or one sign (`\frac12`)."""
         token = self.peek()
         if token is not None and NUMBER.fullmatch(token) and len(token) > 1:
             self.tokens[self.at : self.at + 1] = [token[0], token[1:]]
-            return number(self.take()) if token[0] != "." else self.fail("a point alone")
+            token = self.take()
+            if token == ".":
+                raise UnreadableError("a point alone")
+            return number(token)
         return self.atom(depth + 1)
 
     def rooted(self, depth: int) -> Node:
@@ -318,20 +303,17 @@ class _Reader:
     def matrix(self, depth: int) -> Node:
         name = self.word()
         if name not in MATRICES:
-            self.fail(f"no matrix: {name!r:.40}")
-        rows: list[Node] = []
-        row = [self.listed(depth + 1)]
+            raise UnreadableError(f"no matrix: {name!r:.40}")
+        rows = [[self.listed(depth + 1)]]
         while (sign := self.take("&", "\\\\", "\\end")) != "\\end":
-            if sign == "\\\\":
-                rows.append(Node("group", tuple(row), "row"))
-                row = []
-                if self.peek() == "\\end":
-                    continue
-            row.append(self.listed(depth + 1))
-        rows += [Node("group", tuple(row), "row")] if row else []
+            if sign == "&":
+                rows[-1].append(self.listed(depth + 1))
+            elif self.peek() != "\\end":
+                rows.append([self.listed(depth + 1)])
         if self.word() != name:
-            self.fail("a matrix that does not end")
-        return Node("call" if name == "vmatrix" else "matrix", tuple(rows), "|" * (name[0] == "v"))
+            raise UnreadableError("a matrix that does not end")
+        made = tuple(Node("group", tuple(row), "row") for row in rows)
+        return Node("call", made, "det") if name == "vmatrix" else Node("matrix", made)
 
     def called(self, name: str, depth: int) -> Node:
         """A function of what stands behind it, up to a sign or another function."""
@@ -341,7 +323,7 @@ class _Reader:
             kept = base if mark == "_" else power
             kept.append(self.argument(depth) if mark == "_" else self.exponent(depth))
         if max(len(base), len(power)) > 1:
-            self.fail("two exponents")
+            raise UnreadableError("two exponents")
         if self.peek() in ("{", "(", "["):
             given = [self.powered(depth + 1)]
             while name == "\\binom" and self.peek() == "{":

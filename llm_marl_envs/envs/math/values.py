@@ -1,6 +1,6 @@
-r"""What a formula is worth, how much work it leaves, and how it is written. Exact; nothing is tried out.
+r"""What a formula is worth, how much work it leaves, and how it is written.
 
-A *value* is a normal form: sums and products of fractions, letters and roots in one order, a
+All is exact. A *value* is a normal form: sums and products of fractions, letters and roots in one order, a
 coefficient apart. Nothing is multiplied out and nothing factored, so `x^2-1` and `(x-1)(x+1)` have
 two values: a formula is factored, expanded or neither. A *step* is work that the text leaves to the
 reader: a number joined with a number (`3+4`, `6/8`, `2^5`, `\sqrt{12}`), like terms, equal letters
@@ -19,7 +19,7 @@ from typing import Any
 from llm_marl_envs.envs.math.reading import ORDERS, Node, UnreadableError, value_of
 
 MOST_BITS = 3000
-"""Of a power of a number; one with more makes a text unreadable. Others may have four times as many."""
+"""Of a number's power; one with more makes a text unreadable. Other numbers have four times that."""
 MOST_DEGREE = 12
 """Of a root."""
 PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, isqrt(n) + 1))]
@@ -190,8 +190,7 @@ def _power(base: Value, power: Value) -> Rest:
     return base[1] if power == (ONE, None) and base[0] == 1 else ("pow", (base, power))
 
 
-def _raised(number: Fraction, power: int) -> Fraction:
-    """A number to a whole power."""
+def _whole_power(number: Fraction, power: int) -> Fraction:
     bits = max(number.numerator.bit_length(), number.denominator.bit_length())
     if bits > 1 and bits * abs(power) > MOST_BITS:
         raise UnreadableError("a power with thousands of digits")
@@ -199,13 +198,15 @@ def _raised(number: Fraction, power: int) -> Fraction:
 
 
 def _root(number: Fraction, power: Fraction) -> Value:
-    r"""A number to a power that is no whole one: `\sqrt{12}` is `2\sqrt{3}`."""
+    r"""A number to a power: `\sqrt{12}` is `2\sqrt{3}`, and `1/\sqrt{3}` is `\sqrt{3}/3`."""
     degree = power.denominator
+    raised = _whole_power(number, power.numerator)
+    if degree == 1:
+        return raised, None
     if number <= 0 or degree > MOST_DEGREE:
         raise UnreadableError("a root of no positive number, or one of a high degree")
-    raised = _raised(number, power.numerator)
     outside = Fraction(1, raised.denominator)
-    inside = raised.numerator * int(_raised(Fraction(raised.denominator), degree - 1))
+    inside = raised.numerator * int(_whole_power(Fraction(raised.denominator), degree - 1))
     for prime in PRIMES:
         while inside % prime**degree == 0:
             inside //= prime**degree
@@ -217,8 +218,21 @@ def _root(number: Fraction, power: Fraction) -> Value:
     return outside, ("pow", ((Fraction(inside), None), (Fraction(1, degree), None)))
 
 
-def _number_raised(number: Fraction, power: Fraction) -> Value:
-    return _root(number, power) if power.denominator > 1 else (_raised(number, int(power)), None)
+def raised(base: Value, power: Fraction) -> Value:
+    r"""A value to a power: `(2x)^3` is `8x^3`, `\sqrt{4x}` is `2x^{1/2}`."""
+    number, rest = base
+    if rest is None:
+        return _root(number, power)
+    if number < 0 and power.denominator > 1:  # the root of -x
+        return ONE, ("pow", (base, (power, None)))
+    factors = [_root(number, power)]
+    for part in _parts(rest):
+        inner, (old, letters) = _base(part)
+        if inner[1] is None and letters is None:
+            factors.append(_root(inner[0], old * power))
+        else:
+            factors.append((ONE, _power(inner, (old * power, letters))))
+    return times(factors)[0]
 
 
 class _Maker:
@@ -270,133 +284,68 @@ class _Maker:
         return total
 
     def _over(self, node: Node) -> Value:
-        value, rest = self.value(node.of[0])
-        if rest is None:
-            return 1 / value, None
-        inverse = []
-        for part in _parts(rest):
-            base, (power, inner) = _base(part)
-            number = base[1] is None and inner is None
-            inverse.append(
-                _root(base[0], -power) if number else (ONE, _power(base, (-power, inner)))
-            )
-        return times([(1 / value, None), *inverse])[0]
+        return raised(self.value(node.of[0]), -ONE)
 
     def _product(self, node: Node) -> Value:
-        if scientific(node):
-            return times([*self.all(node.of)])[0]
         values = self.all(node.of)
-        under = [part.kind == "over" for part in node.of]
-        numbers = [
-            value
-            for (value, rest), below in zip(values, under, strict=True)
-            if rest is None and not below
-        ]
-        below = [
-            value
-            for (value, rest), below in zip(values, under, strict=True)
-            if rest is None and below
-        ]
-        alone = len(values) == sum(under) + 1
-        self.steps += max(0, len(numbers) - 1) + max(0, len(below) - 1)
-        self.steps += below.count(ONE) + (0 if alone and any(under) else numbers.count(ONE))
-        self.steps += not self._lowest(node)
         made, joined = times(values)
-        self.steps += joined + (not made[0] and len(values) > 1)
-        if letters(made) and not (alone and len(below) == sum(under)):
+        if scientific(node):
+            return made
+        over: list[Value] = []
+        under: list[Value] = []
+        for part, value in zip(node.of, values, strict=True):
+            (under if part.kind == "over" else over).append(value)
+        lone = len(over) == 1 and bool(under)  # one thing over others
+        self.steps += joined + (not made[0]) + (not _lowest(node))
+        top, bottom = ([n for n, rest in side if rest is None] for side in (over, under))
+        self.steps += max(0, len(top) - 1) + max(0, len(bottom) - 1)
+        self.steps += bottom.count(ONE) + (0 if lone else top.count(ONE))
+        if letters(made) and not (lone and all(rest is None for _, rest in under)):
             self.steps += sum(_content(value) for value in values)
         return made
 
-    def _lowest(self, node: Node) -> bool:
-        """Whether no number can be cancelled; a decimal over or under a line can."""
-        top, bottom = ONE, ONE
-        for part in node.of:
-            inner = part.of[0] if part.kind == "over" else part
-            value, rest = worth(inner).value
-            roots = ONE
-            for one in () if rest is None else _parts(rest):
-                base, power = _base(one)
-                roots *= base[0] if base[1] is None and power[1] is None else 1
-            if part.kind == "over":
-                bottom *= value * (roots if roots.denominator == 1 else 1)
-            else:
-                top *= value
-        if top.denominator == bottom.denominator == 1:
-            return gcd(int(top), int(bottom)) == 1 or not top
-        return bottom == 1 or abs(top) == 1
-
     def _power(self, node: Node) -> Value:
         base, power = self.all(node.of)
-        value, rest = power
-        if rest is not None:
+        if power[1] is not None:
             return ONE, ("pow", (base, power))
-        if value in (0, 1) or base == (ONE, None):
-            self.steps += 1
-            return base if value == 1 else (ONE, None)
-        if value.denominator > 1:
-            return self._rooted(base, value)
-        if base[1] is None:
-            self.steps += node.of[0].text != "10"
-            return _raised(base[0], int(value)), None
-        return self._multiplied(base, value)
-
-    def _multiplied(self, base: Value, power: Fraction) -> Value:
-        """A power of a formula: `(2x)^3` is `8x^3`, which is a step."""
-        parts = _parts(base[1])
-        turned = base[0] == -1 and parts[0][0] == "add"  # (1-x)^2 for (x-1)^2
-        self.steps += len(parts) > 1 or not (turned or base[0] == 1) or parts[0][0] == "pow"
-        raised = []
-        for part in parts:
-            inner, (old, rest) = _base(part)
-            if inner[1] is None and rest is None:
-                raised.append(_number_raised(inner[0], old * power))
-            elif old * power == 1 and rest is None:
-                raised.append(inner)
-            else:
-                raised.append((ONE, _power(inner, (old * power, rest))))
-        return times([(_raised(base[0], int(power)), None), *raised])[0]
+        ten = node.of[0].text == "10" and power[0].denominator == 1
+        self.steps += 0 if ten else self._taken(base, power[0])
+        return raised(base, power[0])
 
     def _root(self, node: Node) -> Value:
-        degree = self.value(node.of[1])
-        if degree[1] is not None or degree[0].denominator > 1 or not 2 <= degree[0] <= MOST_DEGREE:
+        base, (degree, rest) = self.all(node.of)
+        if rest is not None or degree.denominator > 1 or not 2 <= degree <= MOST_DEGREE:
             raise UnreadableError("a root of no whole number")
-        return self._rooted(self.value(node.of[0]), 1 / degree[0])
+        self.steps += self._taken(base, 1 / degree)
+        return raised(base, 1 / degree)
 
-    def _rooted(self, base: Value, power: Fraction) -> Value:
-        value, rest = base
-        outside = _root(abs(value), power) if rest is not None else _root(value, power)
-        taken = outside[0] != 1 or (outside[1] is None and value != 1)
-        self.steps += taken and not (value != 0 and power < 0 and outside[0] == 1 / value)
-        if rest is None:
-            return outside
-        if value < 0:
-            return ONE, ("pow", (base, (power, None)))
-        inner = self._multiplied_root(rest, power)
-        return times([outside, *inner])[0]
-
-    def _multiplied_root(self, rest: Rest, power: Fraction) -> list[Value]:
-        inner: list[Value] = []
-        for part in _parts(rest):
-            base, (old, exponent) = _base(part)
-            taken = old * power  # a root of a power: \sqrt{x^3}, \sqrt[4]{x^2}
-            self.steps += part[0] == "pow" and (
-                taken >= 1 or taken.denominator != power.denominator
-            )
-            if base[1] is None and exponent is None:
-                inner.append(_number_raised(base[0], old * power))
-            elif old * power == 1 and exponent is None:
-                inner.append(base)
-            else:
-                inner.append((ONE, _power(base, (old * power, exponent))))
-        return inner
+    def _taken(self, base: Value, power: Fraction) -> bool:
+        r"""Whether a power can be worked out: `2^5`, `\sqrt{12}`, `(2x)^3`, `\sqrt[4]{x^2}`."""
+        number, rest = base
+        if power in (0, 1) or base == (ONE, None):
+            return True
+        parts = () if rest is None else _parts(rest)
+        if power.denominator == 1:
+            turned = number == -1 and [part[0] for part in parts] == ["add"]  # (1-x)^2
+            powers = len(parts) > 1 or any(part[0] == "pow" for part in parts)
+            return rest is None or powers or not (turned or number == 1)
+        for part in parts:
+            old = _base(part)[1][0] * power
+            if part[0] == "pow" and (old >= 1 or old.denominator != power.denominator):
+                return True
+        outside = _root(abs(number), power)[0]
+        below = power < 0 and outside == 1 / abs(number)  # 3^{-1/2} is as simple as 1/\sqrt{3}
+        return outside != 1 and not below
 
     def _call(self, node: Node) -> Value:
-        parts = self.all(node.of)
         if node.text == "\\exp":
-            return ONE, ("pow", ((ONE, ("name", "e")), parts[0]))
+            return self.value(Node("power", (Node("name", (), "e"), node.of[0])))
+        parts = self.all(node.of)
         if node.text == "\\log_":
             over, under = ((ONE, ("call", "\\ln", (part,))) for part in parts)
-            return times([over, (ONE, ("pow", (under, (-ONE, None))))])[0]
+            made, joined = times([over, raised(under, -ONE)])
+            self.steps += joined
+            return made
         return ONE, ("call", node.text, parts)
 
     def _list(self, node: Node) -> Value:
@@ -425,14 +374,29 @@ class _Maker:
             terms += [(sign * value * one, other) for one, other in inner if value]
         (content, rest), joined = plus(terms)
         self.steps += joined
-        if node.text in ("=", "!="):
-            content = ONE if content else content
-        return (content / abs(content) if content else content), ("relation", node.text, rest)
+        sign = -ONE if content < 0 and node.text[0] == "<" else ONE
+        return sign, ("relation", node.text, rest)
 
 
 def _content(value: Value) -> bool:
     """Whether a number stands in all terms of a sum: `2x+2`."""
     return value[1] is not None and value[1][0] == "add" and abs(value[0].numerator) != 1
+
+
+def _lowest(node: Node) -> bool:
+    """Whether no number can be cancelled in a product; a decimal over or under a line can."""
+    top, bottom = ONE, ONE
+    for part in node.of:
+        if part.kind != "over":
+            top *= worth(part).value[0]
+            continue
+        value, rest = worth(part.of[0]).value
+        for base, power in map(_base, () if rest is None else _parts(rest)):
+            value *= base[0] if base[1] is None and power[1] is None else 1  # \sqrt{3} below 6
+        bottom *= value
+    if top.denominator == bottom.denominator == 1:
+        return gcd(int(top), int(bottom)) == 1 or not top
+    return bottom == 1 or abs(top) == 1
 
 
 def scientific(node: Node) -> bool:

@@ -1,9 +1,9 @@
 r"""Whether an answer is the right one, worked out, and in the form that was asked.
 
 `3+4` is no answer to "What is 3+4?", nor is `x(x+5)+6` to "Factor x^2+5x+6.". An answer has the
-value of the right one and leaves no more steps to the reader (`values.py`). Where the question holds
-that value already, the answer is also written as the right one is. Answers, right answers and
-questions are read by one reader (`reading.py`); what it cannot read is compared by its letters.
+value of the right one and leaves no more steps to the reader (`values.py`). Where the question
+holds that value already, the answer is also written as the right one is. Answers, right answers
+and questions are read by one reader (`reading.py`). What it cannot read is compared by its letters.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from llm_marl_envs.envs.math.plain import FONT, Shown, plain, shown
-from llm_marl_envs.envs.math.reading import Node, UnreadableError, nodes, read, value_of
+from llm_marl_envs.envs.math.plain import FONT, MOST_CHARS, plain, shown
+from llm_marl_envs.envs.math.reading import (
+    Node,
+    UnreadableError,
+    nodes,
+    read,
+    value_of,
+)
 from llm_marl_envs.envs.math.values import (
     Value,
     interval,
@@ -49,7 +55,8 @@ BETWEEN = (
         rf"(?:[A-Za-z]{{2,}}|a|I)(?![A-Za-z()}}]|\s?{SIGN}])"
     ),
 )
-"""What stands around the formulas of a plain text: words; also without those beside a sign (`ab+ac`)."""
+"""What stands around the formulas of a plain text: words, then words but for those beside a sign
+(`ab+ac`)."""
 SIDES = re.compile(
     r"[=<>,;:&]|\\\\|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
     + FONT
@@ -125,7 +132,7 @@ def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
 
 
 def _tree(text: str) -> Node | None:
-    r"""A formula as it is read, inequalities as intervals; both numbers of `3\pm 1`; None for none."""
+    r"""A formula as it is read, of `3\pm 1` both numbers; None for what cannot be read."""
     try:
         if BOTH.search(text):
             signs = {"pm": "+-", "mp": "-+"}
@@ -212,18 +219,14 @@ def _solved(ours: Node, theirs: Node) -> tuple[Node | None, Node | None] | None:
 
 def _rounded(ours: Node, right: Fraction | None) -> bool:
     """Whether a decimal is a fraction that no decimal is, rounded or cut at its last place."""
-    minus, bare = ours.kind == "minus", ours.of[0] if ours.kind == "minus" else ours
+    bare = ours.of[0] if ours.kind == "minus" else ours
     decimals = len(bare.text.partition(".")[2])
     if right is None or bare.kind != "number" or decimals < DECIMALS or "(" in bare.text:
         return False
-    if (10**400 % right.denominator) == 0:
+    if pow(10, MOST_CHARS, right.denominator) == 0 or (ours.kind == "minus") != (right < 0):
         return False
-    off = abs(abs(right) - value_of(bare.text)) * 10**decimals
-    return minus == (right < 0) and (off <= Fraction(1, 2) or 0 <= off < 1 and _cut(bare, right))
-
-
-def _cut(bare: Node, right: Fraction) -> bool:
-    return value_of(bare.text) <= abs(right)
+    places = abs(right) * 10**decimals
+    return value_of(bare.text) * 10**decimals in (int(places), round(places))
 
 
 @lru_cache(maxsize=1024)
