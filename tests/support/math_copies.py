@@ -103,7 +103,9 @@ def _factor(rng: Random) -> Row:
             "Horner": f"{x}({poly(p, q, letter=x)}){r:+d}",
             "split": f"{poly(p, a * d, 0, letter=x)}{b * c:+d}{x}{r:+d}",
             "grouped": f"{a}{x}({poly(c, d, letter=x)}){b:+d}({poly(c, d, letter=x)})",
-            "a near product": f"({x}-1)({x}+1){r + 1:+d}" if (p, q) == (1, 0) else f"{x}*{formula}/{x}",
+            "a near product": f"({x}-1)({x}+1){r + 1:+d}"
+            if (p, q) == (1, 0)
+            else f"{x}*{formula}/{x}",
             "a square more": f"({x}+{q}/2)^2{r:+d}-({q}/2)^2",
         },
     )
@@ -210,7 +212,11 @@ def _distribute(rng: Random) -> Row:
         f"Expand ${a}({poly(1, b, letter=x)})$.",
         f"{a}({poly(1, b, letter=x)})",
         poly(a, a * b, letter=x),
-        {"in two": f"{a}{x}+{a}*{b}", "turned": f"({poly(1, b, letter=x)})*{a}", "sign": f"-{a}({poly(-1, -b, letter=x)})"},
+        {
+            "in two": f"{a}{x}+{a}*{b}",
+            "turned": f"({poly(1, b, letter=x)})*{a}",
+            "sign": f"-{a}({poly(-1, -b, letter=x)})",
+        },
     )
 
 
@@ -312,8 +318,16 @@ def _letter_root(rng: Random) -> Row:
 
 def _rationalise(rng: Random) -> Row:
     n, k = rng.choice((2, 3, 5, 6, 7)), rng.randint(1, 5)
-    formula = rf"\frac{{{n * k}}}{{\sqrt{{{n}}}}}" if rng.random() < 0.6 else rf"\frac{{1}}{{\sqrt{{{n}}}}}"
-    right = rf"\frac{{\sqrt{{{n}}}}}{{{n}}}" if formula.startswith(r"\frac{1}{") else (rf"{k}\sqrt{{{n}}}" if k > 1 else rf"\sqrt{{{n}}}")
+    formula = (
+        rf"\frac{{{n * k}}}{{\sqrt{{{n}}}}}"
+        if rng.random() < 0.6
+        else rf"\frac{{1}}{{\sqrt{{{n}}}}}"
+    )
+    right = (
+        rf"\frac{{\sqrt{{{n}}}}}{{{n}}}"
+        if formula.startswith(r"\frac{1}{")
+        else (rf"{k}\sqrt{{{n}}}" if k > 1 else rf"\sqrt{{{n}}}")
+    )
     return Row(
         "root",
         f"Rationalise ${formula}$.",
@@ -360,12 +374,16 @@ def _write(rng: Random) -> Row:
             "scaled": rf"\frac{{{3 * n}}}{{{3 * d}}}",
             "a slash and per cent": f"{_decimal(value * 100)}/100",
             "one more place": f"{float(value)}0000",
-        } if asked != "a decimal" else others,
+        }
+        if asked != "a decimal"
+        else others,
     )
 
 
 def _units(rng: Random) -> Row:
-    big, small, n = rng.choice((("km", "m", 1000), ("m", "cm", 100), ("ft", "in", 12), ("h", "min", 60)))
+    big, small, n = rng.choice(
+        (("km", "m", 1000), ("m", "cm", 100), ("ft", "in", 12), ("h", "min", 60))
+    )
     k = rng.randint(2, 30)
     unit = rng.random() < 0.5
     return Row(
@@ -399,7 +417,12 @@ def _bases(rng: Random) -> Row:
         f"Write ${told}$ in base ${two}$.",
         told,
         right,
-        {"the digits": bare, "the other base": f"{bare}_{{{two}}}", "base ten": f"{number}_{{10}}", "decimal": str(number)}
+        {
+            "the digits": bare,
+            "the other base": f"{bare}_{{{two}}}",
+            "base ten": f"{number}_{{10}}",
+            "decimal": str(number),
+        }
         if two != 10
         else {"the digits": bare, "the other base": f"{bare}_{{10}}"},
     )
@@ -454,31 +477,78 @@ def _interval(rng: Random) -> Row:
     low, high = sorted(rng.sample(range(-9, 10), 2))
     formula = rf"{low} \le x < {high}"
     if rng.random() < 0.5:
-        return Row("inequality", f"Write ${formula}$ as an interval.", formula, f"[{low},{high})", {"turned": f"{high} > x \\ge {low}"})
-    return Row("inequality", f"Write $[{low},{high})$ as an inequality in $x$.", f"[{low},{high})", formula, {"a member": rf"x \in [{low},{high})"})
+        return Row(
+            "inequality",
+            f"Write ${formula}$ as an interval.",
+            formula,
+            f"[{low},{high})",
+            {"turned": f"{high} > x \\ge {low}"},
+        )
+    return Row(
+        "inequality",
+        f"Write $[{low},{high})$ as an inequality in $x$.",
+        f"[{low},{high})",
+        formula,
+        {"a member": rf"x \in [{low},{high})"},
+    )
 
 
 def _compute(rng: Random) -> Row:
     a, b, c = rng.randint(11, 40), rng.randint(3, 12), rng.randint(2, 6)
     formula, value, rewrites = rng.choice(
         (
-            (rf"{a}\cdot {b}", a * b, {"split": rf"{a - 1}\cdot {b}+{b}", "turned": rf"{b}\cdot {a}"}),
-            (f"{a}+{b}+{c}", a + b + c, {"one step": f"{a + b}+{c}", "ten": f"{a + b + c - 10}+10"}),
-            (f"{a}^2-{b}^2", a * a - b * b, {"product": f"({a}-{b})({a}+{b})", "step": f"{a * a}-{b * b}"}),
-            (rf"\binom{{{b}}}{{2}}", comb(b, 2), {"fraction": rf"\frac{{{b}\cdot {b - 1}}}{{2}}", "other": rf"\binom{{{b}}}{{{b - 2}}}"}),
+            (
+                rf"{a}\cdot {b}",
+                a * b,
+                {"split": rf"{a - 1}\cdot {b}+{b}", "turned": rf"{b}\cdot {a}"},
+            ),
+            (
+                f"{a}+{b}+{c}",
+                a + b + c,
+                {"one step": f"{a + b}+{c}", "ten": f"{a + b + c - 10}+10"},
+            ),
+            (
+                f"{a}^2-{b}^2",
+                a * a - b * b,
+                {"product": f"({a}-{b})({a}+{b})", "step": f"{a * a}-{b * b}"},
+            ),
+            (
+                rf"\binom{{{b}}}{{2}}",
+                comb(b, 2),
+                {
+                    "fraction": rf"\frac{{{b}\cdot {b - 1}}}{{2}}",
+                    "other": rf"\binom{{{b}}}{{{b - 2}}}",
+                },
+            ),
             (f"{c}^{{4}}", c**4, {"product": rf"{c}^2\cdot {c}^2", "square": f"({c * c})^2"}),
             ("10^{4}", 10**4, {"scientific": r"1\times 10^{4}", "turned": r"10\times 10^{3}"}),
             (rf"\gcd({6 * a},{6 * b})", 6 * gcd(a, b), {"product": rf"6\cdot {gcd(a, b)}"}),
-            (rf"\sqrt{{{a * a}}}", a, {"power": f"({a * a})^{{1/2}}", "two": rf"\sqrt{{{a}}}\sqrt{{{a}}}"}),
-            (rf"{a * b} \div {b}", a, {"fraction": rf"\frac{{{a * b}}}{{{b}}}", "slash": f"{a * b}/{b}"}),
+            (
+                rf"\sqrt{{{a * a}}}",
+                a,
+                {"power": f"({a * a})^{{1/2}}", "two": rf"\sqrt{{{a}}}\sqrt{{{a}}}"},
+            ),
+            (
+                rf"{a * b} \div {b}",
+                a,
+                {"fraction": rf"\frac{{{a * b}}}{{{b}}}", "slash": f"{a * b}/{b}"},
+            ),
             (rf"\log_{{{c}}} {c**3}", 3, {"two": rf"\frac{{\ln {c**3}}}{{\ln {c}}}"}),
-            (rf"\frac{{{c}}}{{{b}}}+\frac{{1}}{{{b}}}", Fraction(c + 1, b), {"one": rf"\frac{{{c}+1}}{{{b}}}"}),
+            (
+                rf"\frac{{{c}}}{{{b}}}+\frac{{1}}{{{b}}}",
+                Fraction(c + 1, b),
+                {"one": rf"\frac{{{c}+1}}{{{b}}}"},
+            ),
             (rf"|{b}-{a}|", a - b, {"turned": f"{a}-{b}"}),
             (rf"{a}\% \text{{ of }} 100", a, {"per cent": rf"{a}\%"}),
             (rf"\cos 60^\circ + {a}", Fraction(2 * a + 1, 2), {"half": rf"\frac{{1}}{{2}}+{a}"}),
         )
     )
-    right = str(value) if Fraction(value).denominator == 1 else rf"\frac{{{Fraction(value).numerator}}}{{{Fraction(value).denominator}}}"
+    right = (
+        str(value)
+        if Fraction(value).denominator == 1
+        else rf"\frac{{{Fraction(value).numerator}}}{{{Fraction(value).denominator}}}"
+    )
     verb = rng.choice(("Compute", "Evaluate", "What is", "Find", "Calculate"))
     return Row("compute", f"{verb} ${formula}$.", formula, right, rewrites)
 
@@ -503,17 +573,45 @@ def _powers(rng: Random) -> Row:
     x, (p, q) = rng.choice(LETTERS), rng.sample(range(2, 9), 2)
     formula, right, rewrites = rng.choice(
         (
-            (rf"{x}^{p}\cdot {x}^{q}", f"{x}^{{{p + q}}}", {"sum": f"{x}^{{{p}+{q}}}", "three": rf"{x}\cdot {x}^{{{p + q - 1}}}"}),
-            (f"({x}^{p})^{q}", f"{x}^{{{p * q}}}", {"turned": f"({x}^{q})^{p}", "product": f"{x}^{{{p}*{q}}}"}),
-            (f"{x}^{{-{p}}}", rf"\frac{{1}}{{{x}^{p}}}", {"outside": f"({x}^{p})^{{-1}}", "inside": rf"(\frac{{1}}{{{x}}})^{p}"}),
+            (
+                rf"{x}^{p}\cdot {x}^{q}",
+                f"{x}^{{{p + q}}}",
+                {"sum": f"{x}^{{{p}+{q}}}", "three": rf"{x}\cdot {x}^{{{p + q - 1}}}"},
+            ),
+            (
+                f"({x}^{p})^{q}",
+                f"{x}^{{{p * q}}}",
+                {"turned": f"({x}^{q})^{p}", "product": f"{x}^{{{p}*{q}}}"},
+            ),
+            (
+                f"{x}^{{-{p}}}",
+                rf"\frac{{1}}{{{x}^{p}}}",
+                {"outside": f"({x}^{p})^{{-1}}", "inside": rf"(\frac{{1}}{{{x}}})^{p}"},
+            ),
             (rf"\frac{{1}}{{{x}^{p}}}", f"{x}^{{-{p}}}", {"slash": f"1/{x}^{p}"}),
-            (rf"\frac{{{x}}}{{2/3}}", rf"\frac{{3{x}}}{{2}}", {"slash": f"{x}/(2/3)", "product": rf"{x}\cdot\frac{{1}}{{2/3}}"}),
+            (
+                rf"\frac{{{x}}}{{2/3}}",
+                rf"\frac{{3{x}}}{{2}}",
+                {"slash": f"{x}/(2/3)", "product": rf"{x}\cdot\frac{{1}}{{2/3}}"},
+            ),
             (f"-({x}-{p})", f"{p}-{x}", {"one": f"-1({x}-{p})", "nought": f"0-({x}-{p})"}),
-            (f"4^{{{p}}}", f"2^{{{2 * p}}}", {"power": f"(2^2)^{{{p}}}", "two": rf"4\cdot 4^{{{p - 1}}}"}),
+            (
+                f"4^{{{p}}}",
+                f"2^{{{2 * p}}}",
+                {"power": f"(2^2)^{{{p}}}", "two": rf"4\cdot 4^{{{p - 1}}}"},
+            ),
         )
     )
-    ask = {"4": "Write ${}$ as a power of $2$.", "-": "Simplify ${}$."}.get(formula[0], "Simplify ${}$ with {} exponents.")
-    return Row("powers", ask.format(formula, "negative" if right.startswith(f"{x}^{{-") else "positive"), formula, right, rewrites)
+    ask = {"4": "Write ${}$ as a power of $2$.", "-": "Simplify ${}$."}.get(
+        formula[0], "Simplify ${}$ with {} exponents."
+    )
+    return Row(
+        "powers",
+        ask.format(formula, "negative" if right.startswith(f"{x}^{{-") else "positive"),
+        formula,
+        right,
+        rewrites,
+    )
 
 
 def _line(rng: Random) -> Row:
@@ -539,19 +637,41 @@ def _ratio(rng: Random) -> Row:
     value, k = _value(rng), rng.randint(2, 9)
     n, d = value.numerator, value.denominator
     formula = f"{n * k}:{d * k}"
-    return Row("fraction", f"Simplify the ratio ${formula}$.", formula, f"{n}:{d}", {"fraction": rf"\frac{{{n * k}}}{{{d * k}}}", "scaled": f"{2 * n}:{2 * d}" if k != 2 else f"{3 * n}:{3 * d}"})
+    return Row(
+        "fraction",
+        f"Simplify the ratio ${formula}$.",
+        formula,
+        f"{n}:{d}",
+        {
+            "fraction": rf"\frac{{{n * k}}}{{{d * k}}}",
+            "scaled": f"{2 * n}:{2 * d}" if k != 2 else f"{3 * n}:{3 * d}",
+        },
+    )
 
 
 def _pairs(rng: Random) -> Row:
     a, b, c, d = (2 * rng.randint(1, 9) for _ in range(4))
     formula = rf"\left(\frac{{{a}+{b}}}{{2}}, \frac{{{c}+{d}}}{{2}}\right)"
-    return Row("pairs", f"Find the midpoint ${formula}$.", formula, f"({(a + b) // 2},{(c + d) // 2})", {"half": rf"(\frac{{{a + b}}}{{2}}, \frac{{{c + d}}}{{2}})", "one": f"({(a + b) // 2}, ({c}+{d})/2)"})
+    return Row(
+        "pairs",
+        f"Find the midpoint ${formula}$.",
+        formula,
+        f"({(a + b) // 2},{(c + d) // 2})",
+        {
+            "half": rf"(\frac{{{a + b}}}{{2}}, \frac{{{c + d}}}{{2}})",
+            "one": f"({(a + b) // 2}, ({c}+{d})/2)",
+        },
+    )
 
 
 def _trig(rng: Random) -> Row:
     formula, right, rewrites = rng.choice(
         (
-            (r"\sin 60^\circ", r"\frac{\sqrt{3}}{2}", {"other": r"\cos 30^\circ", "decimal": "0.8660254038", "root": r"\sqrt{3/4}"}),
+            (
+                r"\sin 60^\circ",
+                r"\frac{\sqrt{3}}{2}",
+                {"other": r"\cos 30^\circ", "decimal": "0.8660254038", "root": r"\sqrt{3/4}"},
+            ),
             (r"\tan 45^\circ", "1", {"other": r"\frac{\sin 45^\circ}{\cos 45^\circ}"}),
             (r"\sin^2 x+\cos^2 x", "1", {"turned": r"\cos^2 x+\sin^2 x"}),
             (r"2\sin x\cos x", r"\sin 2x", {"turned": r"2\cos x\sin x"}),

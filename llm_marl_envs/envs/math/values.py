@@ -1,10 +1,11 @@
 r"""What a formula is worth, how much work it leaves, and how it is written.
 
-All is exact. A *value* is a normal form: sums and products of fractions, letters and roots in one order, a
-coefficient apart. Nothing is multiplied out and nothing factored, so `x^2-1` and `(x-1)(x+1)` have
-two values: a formula is factored, expanded or neither. A *step* is work that the text leaves to the
-reader: a number joined with a number (`3+4`, `6/8`, `2^5`, `\sqrt{12}`), like terms, equal letters
-(`x\cdot x`), something neutral (`f+0`, `f/1`). How a formula is *written* is the tree in one order.
+All is exact. A *value* is a normal form: sums and products of fractions, letters and roots in one
+order, a coefficient apart. Nothing is multiplied out and nothing is factored. So `x^2-1` and
+`(x-1)(x+1)` have two values, and no answer to *factor* is found without factoring. A *step* is work
+that a text leaves to its reader: a number joined with a number (`3+4`, `6/8`, `2^5`, `\sqrt{12}`),
+like terms, equal letters (`x\cdot x`), something neutral (`f+0`, `f/1`). How a formula is *written*
+is its tree in one order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from llm_marl_envs.envs.math.reading import ORDERS, Node, UnreadableError, value_of
 
 MOST_BITS = 3000
-"""Of a number's power; one with more makes a text unreadable. Other numbers have four times that."""
+"""Of a number's power; a text with a larger one is unreadable. Other numbers have four times that."""
 MOST_DEGREE = 12
 """Of a root."""
 PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, isqrt(n) + 1))]
@@ -134,7 +135,7 @@ def times(values: Sequence[Value]) -> tuple[Value, int]:
                 joined += power[0] in roots
                 roots[power[0]] = roots.get(power[0], ONE) * base[0]
             elif base in powers:
-                factored = (base[1] or "")[:1] == ("add",) and powers[base][0] > 0 < power[0]
+                factored = _summed(base[1]) and powers[base][0] > 0 < power[0]
                 joined += not factored  # (x+1)(x+1) is as factored as (x+1)^2
                 powers[base] = plus([powers[base], power])[0]
             else:
@@ -157,7 +158,7 @@ def plus(values: Sequence[Value]) -> tuple[Value, int]:
     sums: dict[Rest, Fraction] = {}
     joined = 0
     for coefficient, rest in values:
-        flat = rest[1] if rest is not None and rest[0] == "add" else ((ONE, rest),)
+        flat = rest[1] if _summed(rest) else ((ONE, rest),)
         joined += len(flat) > 1 and coefficient != 1
         for inner, part in flat:
             joined += part in sums
@@ -184,6 +185,10 @@ def _parts(rest: Rest) -> list[Rest]:
 
 def _base(rest: Rest) -> tuple[Value, Value]:
     return (rest[1][0], rest[1][1]) if rest[0] == "pow" else ((ONE, rest), (ONE, None))
+
+
+def _summed(rest: Rest) -> bool:
+    return rest is not None and rest[0] == "add"
 
 
 def _power(base: Value, power: Value) -> Rest:
@@ -326,7 +331,7 @@ class _Maker:
             return True
         parts = () if rest is None else _parts(rest)
         if power.denominator == 1:
-            turned = number == -1 and [part[0] for part in parts] == ["add"]  # (1-x)^2
+            turned = number == -1 and _summed(rest)  # (1-x)^2
             powers = len(parts) > 1 or any(part[0] == "pow" for part in parts)
             return rest is None or powers or not (turned or number == 1)
         for part in parts:
@@ -368,9 +373,8 @@ class _Maker:
         terms: list[Value] = []
         for part, sign in zip(node.of, (1, -1), strict=True):
             value, rest = self.value(part)
-            summed = rest is not None and rest[0] == "add"
-            self.steps += summed and not is_sum(part)
-            inner = rest[1] if summed else ((ONE, rest),)
+            self.steps += _summed(rest) and not is_sum(part)
+            inner = rest[1] if _summed(rest) else ((ONE, rest),)
             terms += [(sign * value * one, other) for one, other in inner if value]
         (content, rest), joined = plus(terms)
         self.steps += joined
@@ -380,7 +384,7 @@ class _Maker:
 
 def _content(value: Value) -> bool:
     """Whether a number stands in all terms of a sum: `2x+2`."""
-    return value[1] is not None and value[1][0] == "add" and abs(value[0].numerator) != 1
+    return _summed(value[1]) and abs(value[0].numerator) != 1
 
 
 def _lowest(node: Node) -> bool:
@@ -432,7 +436,7 @@ def interval(node: Node) -> tuple[str, Node] | None:
         high, brackets = far, "(["[signs[0] == "<="] + ")"
     else:
         return None
-    ends = worth(low).number, worth(high).number
-    if None not in ends and ends[0] >= ends[1]:
+    first, last = worth(low).number, worth(high).number
+    if first is not None and last is not None and first >= last:
         return None
     return letter.text, Node("group", (low, high), brackets)

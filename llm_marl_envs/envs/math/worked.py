@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from llm_marl_envs.envs.math.plain import FONT, MOST_CHARS, plain, shown
 from llm_marl_envs.envs.math.reading import (
@@ -58,7 +57,7 @@ BETWEEN = (
 """What stands around the formulas of a plain text: words, then words but for those beside a sign
 (`ab+ac`)."""
 SIDES = re.compile(
-    r"[=<>,;:&]|\\\\|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
+    r"[=<>,;:&]|\\\\|\\(?:begin|end)\s*\{[^{}]*\}|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
     + FONT
     + r"\s*\{[^{}]*\}"
 )
@@ -71,12 +70,10 @@ class Asked:
     Attributes:
         values: of its formulas and of all their parts.
         told: those that are no numbers, or numbers that are written out (`0.75`, not `3+4`).
-        forms: how the parts are written.
     """
 
     values: frozenset[Value]
     told: frozenset[Value]
-    forms: frozenset[Any]
 
 
 def is_right(answer: str, right: str, question: str = "") -> bool:
@@ -104,7 +101,7 @@ def is_right(answer: str, right: str, question: str = "") -> bool:
 
 
 def _letters(text: str) -> str:
-    """A text by its letters; case and spaces do not count."""
+    """A text by its letters; case does not count."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
@@ -115,9 +112,10 @@ def _percent(ours: str, theirs: str, question: str, asked: Asked) -> Iterator[st
     if signs == (False, True) and NUMBER.fullmatch(ours):
         yield ours + "%"
     if signs == (True, False) and ("%" in question or "percent" in question):
-        tree = _tree(ours)
-        if tree is not None and written(tree) not in asked.forms:
-            yield ours.rstrip("\\% ")
+        bare = ours.rstrip("\\% ")
+        tree = _tree(bare)
+        if tree is not None and worth(tree).value not in asked.told:
+            yield bare
 
 
 def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
@@ -174,7 +172,7 @@ def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
     if due.kind == mine.kind and due.kind in ("list", "group", "matrix"):
         return _members_agree(mine, due, asked)
     if due.kind == mine.kind == "relation" and (sides := _solved(mine, due)) is not None:
-        return sides[1] is not None and sides[0] is not None and _agree(*sides, asked)
+        return _agree(*sides, asked)
     made = worth(mine)
     if made.value != right.value:
         return _rounded(mine, right.number)
@@ -235,7 +233,6 @@ def _asked(question: str) -> Asked:
     between = ["".join(found) for found in DOLLARS.findall(question)]
     values: set[Value] = set()
     told: set[Value] = set()
-    forms: set[Any] = set()
     around = [piece for words in BETWEEN for piece in words.split(question)]
     for piece in {*between, *around}:
         whole = _tree(shown(piece).text)
@@ -243,11 +240,10 @@ def _asked(question: str) -> Asked:
         for tree in trees:
             for node in nodes(tree) if tree else ():
                 made = worth(_settled(node)[1])
-                forms.add(written(node))
                 values.add(made.value)
                 if made.number is None or _literal(node):
                     told.add(made.value)
-    return Asked(frozenset(values), frozenset(told), frozenset(forms))
+    return Asked(frozenset(values), frozenset(told))
 
 
 def _literal(node: Node) -> bool:
