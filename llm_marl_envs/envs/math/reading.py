@@ -160,6 +160,8 @@ class _Reader:
         while not terms or self.peek() in SIGNS:
             minus = self.peek() in SIGNS and self.take() == "-"
             term = self.multiplied(depth)
+            if terms and term.kind == "minus":  # a+(-b)
+                term = Node("sum", (term,))
             terms.append(Node("minus", (term,)) if minus else term)
         return terms[0] if len(terms) == 1 else Node("sum", tuple(terms))
 

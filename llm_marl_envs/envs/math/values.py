@@ -17,15 +17,16 @@ from functools import lru_cache
 from math import gcd, isqrt, lcm
 from typing import Any
 
-from llm_marl_envs.envs.math.reading import ORDERS, Node, UnreadableError, value_of
+from llm_marl_envs.envs.math.reading import Node, UnreadableError, value_of
 
 MOST_BITS = 3000
-"""Of a number's power; a text with a larger one is unreadable. Other numbers have four times that."""
+"""Of a number's power; a text with a larger one is unreadable. Other numbers have four times as
+many."""
 MOST_DEGREE = 12
 """Of a root."""
 PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, isqrt(n) + 1))]
 """Whose powers are taken out of roots."""
-CONSTANTS = frozenset({"\\pi", "e", "i", "\\infty", "\\emptyset"})
+CONSTANTS = frozenset({"\\pi", "e", "\\infty", "\\emptyset"})
 """Names that are no letters."""
 Rest = Any
 """What a value is but for its coefficient, hashable; None for a number alone."""
@@ -79,17 +80,33 @@ def _signed(node: Node) -> tuple[bool, list[Any]]:
         minus, factors = _signed(node.of[0])
         return not minus, factors
     if node.kind == "over":
-        minus, factors = _signed(node.of[0])
-        return minus, [("over", factor) for factor in factors]
+        minus, *factors = written(node.of[0])
+        return minus, [("over", *factors)]
     if node.kind == "product":
-        pairs = [_signed(part) for part in node.of]
-        return sum(minus for minus, _ in pairs) % 2 == 1, [
-            one for _, inner in pairs for one in inner
-        ]
+        minus, made = False, []
+        for part in _flat(node):
+            sign, factors = _signed(part)
+            minus ^= sign
+            made += [("product", *sorted(factors, key=repr))] if part.kind == "product" else factors
+        return minus, made
     parts = [written(part) for part in node.of]
     if node.kind in ("sum", "list") or (node.kind == "relation" and node.text == "="):
         parts.sort(key=repr)
     return False, [(node.kind, node.text, *parts)]
+
+
+def _flat(node: Node) -> list[Node]:
+    r"""The factors of a product, and those of a numerator or a number: `\frac{ac}{b}` is `ac/b`.
+
+    `\frac{a}{b}c` is another text.
+    """
+    lone = sum(part.kind != "over" for part in node.of) == 1
+    parts: list[Node] = []
+    for part in node.of:
+        line = lone and all(inner.kind != "over" for inner in part.of)
+        flat = part.kind == "product" and (line or worth(part).number is not None)
+        parts += part.of if flat else [part]
+    return parts
 
 
 def is_sum(node: Node) -> bool:
@@ -305,6 +322,11 @@ class _Maker:
         top, bottom = ([n for n, rest in side if rest is None] for side in (over, under))
         self.steps += max(0, len(top) - 1) + max(0, len(bottom) - 1)
         self.steps += bottom.count(ONE) + (0 if lone else top.count(ONE))
+        self.steps += made[1] is None and not fraction(node)
+        signs = sum(
+            (part.of[0] if part.kind == "over" else part).kind == "minus" for part in node.of
+        )
+        self.steps += signs > (len(over) == 1)  # (-a)b, \frac{-a}{-b}
         if letters(made) and not (lone and all(rest is None for _, rest in under)):
             self.steps += sum(_content(value) for value in values)
         return made
@@ -400,7 +422,17 @@ def _lowest(node: Node) -> bool:
         bottom *= value
     if top.denominator == bottom.denominator == 1:
         return gcd(int(top), int(bottom)) == 1 or not top
-    return bottom == 1 or abs(top) == 1
+    return bottom == 1
+
+
+def fraction(node: Node) -> bool:
+    """Whether a product is a whole number over another."""
+    parts = [part.of[0] if part.kind == "over" else part for part in node.of]
+    bare = [part.of[0] if part.kind == "minus" else part for part in parts]
+    kinds = [part.kind for part in node.of]
+    return (
+        len(kinds) == 2 and kinds[1] == "over" != kinds[0] and all(p.text.isdigit() for p in bare)
+    )
 
 
 def scientific(node: Node) -> bool:
@@ -420,23 +452,25 @@ def scientific(node: Node) -> bool:
 def interval(node: Node) -> tuple[str, Node] | None:
     """The letter and the interval of an inequality that is solved; None for another formula."""
     signs = node.text.split(" ")
-    if node.kind != "relation" or not set(signs) <= set(ORDERS.values()) or len(signs) > 2:
+    if node.kind != "relation" or not set(signs) <= {"<", "<=", "!="} or len(signs) > 2:
         return None
-    far = Node("name", (), "\\infty")
     lone = [part.kind == "name" and letters(worth(part).value) for part in node.of]
-    bound = [not letters(worth(part).value) for part in node.of]
-    if lone[:2] == [False, True] and bound == [True, False, True]:
-        low, letter, high = node.of
-        brackets = "(["[signs[0] == "<="] + ")]"[signs[1] == "<="]
-    elif lone == [True, False] and bound == [False, True]:
-        letter, high = node.of
-        low, brackets = Node("minus", (far,)), "(" + ")]"[signs[0] == "<="]
-    elif lone == [False, True] and bound == [True, False]:
-        low, letter = node.of
-        high, brackets = far, "(["[signs[0] == "<="] + ")"
-    else:
+    if lone.count(True) != 1 or any(letters(worth(p).value) and p.kind != "name" for p in node.of):
         return None
+    at = lone.index(True)
+    far = Node("name", (), "\\infty")
+    low, high = (
+        (node.of[0] if at else Node("minus", (far,))),
+        (node.of[-1] if not lone[-1] else far),
+    )
+    if signs == ["!="]:
+        other = node.of[1 - at]
+        ends = ((Node("minus", (far,)), other), (other, far))
+        return node.of[at].text, Node("list", tuple(Node("group", pair, "()") for pair in ends))
     first, last = worth(low).number, worth(high).number
+    if at + 2 < len(node.of) or (len(signs) == 2 and at != 1) or "!=" in signs:
+        return None
     if first is not None and last is not None and first >= last:
         return None
-    return letter.text, Node("group", (low, high), brackets)
+    brackets = "(["[at > 0 and signs[0] == "<="] + ")]"[not lone[-1] and signs[-1] == "<="]
+    return node.of[at].text, Node("group", (low, high), brackets)

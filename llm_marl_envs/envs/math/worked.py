@@ -25,6 +25,7 @@ from llm_marl_envs.envs.math.reading import (
 )
 from llm_marl_envs.envs.math.values import (
     Value,
+    fraction,
     interval,
     is_sum,
     letters,
@@ -252,13 +253,4 @@ def _literal(node: Node) -> bool:
         return _literal(node.of[0])
     if node.kind == "power":
         return node.of[0].text == "10"
-    fraction = [part.of[0].kind if part.kind == "over" else part.kind for part in node.of]
-    return (
-        node.kind in ("number", "mixed", "based")
-        or scientific(node)
-        or (
-            node.kind == "product"
-            and fraction == ["number", "number"]
-            and node.of[1].kind == "over"
-        )
-    )
+    return node.kind in ("number", "mixed", "based") or scientific(node) or fraction(node)

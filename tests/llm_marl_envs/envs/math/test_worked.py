@@ -83,12 +83,12 @@ def returns(drawn: list[Row], policies: dict[str, Callable[[Row], str]]) -> dict
 @pytest.mark.parametrize("dollars", [True, False])
 def test_no_copy_of_a_drawn_question_is_paid(dollars: bool):
     """`the right side` says a right answer where the question holds it: that is no copy's merit."""
-    drawn = drawn_rows(7, 2, dollars)
+    drawn = drawn_rows(7, 1, dollars)
     policies = {name: lambda row, copy=copy: copy(row.formula) for name, copy in COPIES.items()}
     policies["the right answer"] = lambda row: row.right
     found = returns(drawn, policies)
     assert found.pop("the right answer") == 1.0
-    assert found.pop("the right side") <= 2 / len(drawn)
+    assert found.pop("the right side") <= 1 / len(drawn)
     assert {name: share for name, share in found.items() if share} == {}
 
 
@@ -185,7 +185,7 @@ def test_an_identity_of_reading():
         *(("7", 0), ("3+4", 1), (r"\frac{3}{4}", 0), (r"\frac{6}{8}", 1), (r"\frac{7}{1}", 1)),
         *((r"1\frac{1}{2}", 0), (r"50\%", 0), ("x+x", 1), ("xx", 1), ("(x+1)^2", 0), ("x^1", 1)),
         *((r"\sqrt{12}", 1), (r"\sqrt{3}", 0), (r"\sqrt{2}\sqrt{6}", 1), (r"\sqrt[4]{x^2}", 1)),
-        *(("2^{100}", 1), ("10^{12}", 0), (r"4.2\cdot 10^{-4}", 0), (r"42\cdot 10^{-5}", 2)),
+        *(("2^{100}", 1), ("10^{12}", 0), (r"4.2\cdot 10^{-4}", 0), (r"42\cdot 10^{-5}", 1)),
         *(("(1, 2+3)", 1), ("x = 2+3", 1), ("x+0", 1), ("y-(x+1)", 1), (r"\frac{1}{\sqrt{3}}", 0)),
         *((r"\frac{6}{\sqrt{3}}", 1), ("(2x+2)(x+3)", 1), ("(1-x)^2", 0), ("0x", 1)),
     ],
@@ -267,7 +267,7 @@ def test_what_only_wraps_is_taken_off(text: str, left: str):
     [
         *("", "(", "1)", "{}", "3+", "½", "\uff13", "()", "--1", "|x", "Evelyn", "x and y", "[1)"),
         *(r"\ldots x", r"\thinspace 3", r"\phantom{3}", r"\hfil 3", r"\color{red} 3", r"\foo"),
-        *(r"\begin{array}3\end{array}", r"\begin{pmatrix}3", r"\sqrt[y]{x}", "1_2", "0^{-1/2}"),
+        *(r"\begin{array}3\end{array}", r"\begin{pmatrix}3", r"\sqrt[y]{x}", "9_2", "0^{-1/2}"),
         *("1/0", "9^{9^9}", r"\sqrt{-2}", "x" * 1001),
     ],
 )
@@ -291,7 +291,7 @@ def test_no_text_raises_or_takes_long():
     rng = Random(5)
     texts = [answer for _, right, given in HONEST + NEAR for answer in (right, *given)]
     texts += [*COSTLY, *(copy("x+1") for copy in COPIES.values())]
-    for _ in range(4000):
+    for _ in range(1500):
         one, other, third = (mixed(rng, texts) for _ in range(3))
         before = time.process_time()
         assert is_right(one, other, f"{third} ${one}$") in (True, False)
