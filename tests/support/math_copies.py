@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import comb, gcd, isqrt
+from math import comb, gcd
 from random import Random
 
 from support.math_rows import WRAPS
@@ -27,12 +27,13 @@ class Row:
     rewrites: dict[str, str] = field(default_factory=dict)
 
 
-SKIPPED = (
-    *"ldots dots cdots thinspace medspace thickspace negthinspace negmedspace negthickspace".split(),
-    *"hfil hfill hskip vskip vfil quad qquad enspace enskip null relax nobreak allowbreak".split(),
-    *"noindent par strut smallskip break linebreak newline phantom hphantom mathstrut".split(),
-    *"displaystyle scriptstyle limits nolimits protect ensuremath centering large tiny bf".split(),
-)
+COMMANDS = """
+ldots dots cdots thinspace medspace thickspace negthinspace negmedspace negthickspace hfil hfill
+hskip vskip vfil quad qquad enspace enskip null relax nobreak allowbreak noindent par strut
+smallskip break linebreak newline phantom hphantom mathstrut displaystyle scriptstyle limits
+nolimits protect ensuremath centering large tiny bf
+"""
+SKIPPED = COMMANDS.split()
 COPIES: dict[str, Callable[[str], str]] = {
     **WRAPS,
     **{rf"\{name} before": lambda f, name=name: rf"\{name} {f}" for name in SKIPPED},
@@ -205,7 +206,7 @@ def _square(rng: Random) -> Row:
 
 
 def _distribute(rng: Random) -> Row:
-    x, (b, d) = rng.choice(LETTERS), _signed(rng, 2)
+    x, b = rng.choice(LETTERS), *_signed(rng, 1)
     a = rng.randint(2, 9)
     return Row(
         "expand",
@@ -221,7 +222,7 @@ def _distribute(rng: Random) -> Row:
 
 
 def _collect(rng: Random) -> Row:
-    x, (b, d) = rng.choice(LETTERS), _signed(rng, 2)
+    x, b = rng.choice(LETTERS), *_signed(rng, 1)
     a, c = rng.randint(2, 9), rng.randint(2, 9)
     formula = f"{a}{x}+{c}({poly(1, b, letter=x)})"
     return Row(
@@ -250,7 +251,7 @@ def _fraction(rng: Random) -> Row:
             "decimal": f"{n / d:.10f}",
             "per cent": rf"{100 * n / d:.8f}\%",
             "scaled": rf"\frac{{{2 * n}}}{{{2 * d}}}",
-            "halved": rf"\frac{{{n / 2}}}{{{d / 2}}}",
+            "in decimals": rf"\frac{{{n / 4 + 0.0}}}{{{d / 4 + 0.0}}}" if k % 4 else f"{n}/{d}",
             "ratio": f"{n}:{d}",
             "mixed": rf"0\frac{{{n}}}{{{d}}}",
         },
@@ -259,7 +260,8 @@ def _fraction(rng: Random) -> Row:
 
 def _rational(rng: Random) -> Row:
     x, (k, _) = rng.choice(LETTERS), _signed(rng, 2)
-    formula = rf"\frac{{{x}^2-{k * k}}}{{{poly(1, k, letter=x)}}}"
+    below = poly(1, k, letter=x)
+    formula = rf"\frac{{{x}^2-{k * k}}}{{{below}}}"
     return Row(
         "simplify",
         f"Simplify ${formula}$.",
@@ -269,7 +271,7 @@ def _rational(rng: Random) -> Row:
             "factored": rf"\frac{{({x}-{abs(k)})({x}+{abs(k)})}}{{{poly(1, k, letter=x)}}}",
             "slash": f"({x}^2-{k * k})/({poly(1, k, letter=x)})",
             "turned": rf"\frac{{{k * k}-{x}^2}}{{{poly(-1, -k, letter=x)}}}",
-            "in two": rf"\frac{{{x}^2}}{{{poly(1, k, letter=x)}}}-\frac{{{k * k}}}{{{poly(1, k, letter=x)}}}",
+            "in two": rf"\frac{{{x}^2}}{{{below}}}-\frac{{{k * k}}}{{{below}}}",
         },
     )
 
@@ -318,16 +320,10 @@ def _letter_root(rng: Random) -> Row:
 
 def _rationalise(rng: Random) -> Row:
     n, k = rng.choice((2, 3, 5, 6, 7)), rng.randint(1, 5)
-    formula = (
-        rf"\frac{{{n * k}}}{{\sqrt{{{n}}}}}"
-        if rng.random() < 0.6
-        else rf"\frac{{1}}{{\sqrt{{{n}}}}}"
-    )
-    right = (
-        rf"\frac{{\sqrt{{{n}}}}}{{{n}}}"
-        if formula.startswith(r"\frac{1}{")
-        else (rf"{k}\sqrt{{{n}}}" if k > 1 else rf"\sqrt{{{n}}}")
-    )
+    top = rng.choice((n * k, n * k, 1))
+    formula = rf"\frac{{{top}}}{{\sqrt{{{n}}}}}"
+    right = rf"\frac{{\sqrt{{{n}}}}}{{{n}}}" if top == 1 else rf"{k}\sqrt{{{n}}}"
+    right = right.removeprefix("1")
     return Row(
         "root",
         f"Rationalise ${formula}$.",
@@ -335,9 +331,9 @@ def _rationalise(rng: Random) -> Row:
         right,
         {
             "a power below": formula.replace(rf"\sqrt{{{n}}}", f"{n}^{{1/2}}"),
-            "a power": f"{n * k if 'frac{1}' not in formula else 1}*{n}^{{-1/2}}",
+            "a power": f"{top}*{n}^{{-1/2}}",
             "scaled": formula.replace(r"\frac{", r"\frac{2*", 1).replace(r"}{\sqrt", r"}{2\sqrt"),
-            "one root": rf"\sqrt{{\frac{{{(n * k) ** 2 if 'frac{1}' not in formula else 1}}}{{{n}}}}}",
+            "one root": rf"\sqrt{{\frac{{{top**2}}}{{{n}}}}}",
         },
     )
 
@@ -348,20 +344,21 @@ def _write(rng: Random) -> Row:
         value += Fraction(1, 4)
     n, d = value.numerator, value.denominator
     power = 0
-    while value * Fraction(10) ** -power < 1:
+    while value < Fraction(10) ** power:
         power -= 1
-    while value * Fraction(10) ** -power >= 10:
+    while value >= Fraction(10) ** (power + 1):
         power += 1
+    tens = Fraction(10) ** -power
     forms = {
         "a fraction": rf"\frac{{{n}}}{{{d}}}",
         "a decimal": f"{float(value)}",
         "a percent": rf"{_decimal(value * 100)}\%",
-        "a number in scientific notation": rf"{_decimal(value * Fraction(10) ** -power)}\times 10^{{{power}}}",
+        "a number in scientific notation": rf"{_decimal(value * tens)}\times 10^{{{power}}}",
     }
     if n > d:
         forms["a mixed number"] = rf"{n // d}\frac{{{n % d}}}{{{d}}}"
     asked, told = rng.sample(sorted(forms), 2)
-    others = {f"as {name}": form for name, form in forms.items() if name not in (asked,)}
+    others = {f"as {name}": form for name, form in forms.items() if name != asked}
     return Row(
         f"write as {asked}",
         f"Write ${forms[told]}$ as {asked}.",
@@ -370,7 +367,7 @@ def _write(rng: Random) -> Row:
         {
             **others,
             "over a power of ten": rf"\frac{{{_decimal(value * 1000)}}}{{1000}}",
-            "another power of ten": rf"{_decimal(value * Fraction(10) ** (3 - power))}\times 10^{{{power - 3}}}",
+            "another power of ten": rf"{_decimal(1000 * value * tens)}\times 10^{{{power - 3}}}",
             "scaled": rf"\frac{{{3 * n}}}{{{3 * d}}}",
             "a slash and per cent": f"{_decimal(value * 100)}/100",
             "one more place": f"{float(value)}0000",
@@ -429,7 +426,7 @@ def _bases(rng: Random) -> Row:
 
 
 def _solve(rng: Random) -> Row:
-    a, x0 = rng.randint(2, 9), rng.choice([n for n in range(-9, 10)])
+    a, x0 = rng.randint(2, 9), rng.randint(-9, 9)
     b = rng.randint(1, 20)
     formula = f"{a}x+{b}={a * x0 + b}"
     right = rng.choice((str(x0), f"x={x0}"))
@@ -555,6 +552,7 @@ def _compute(rng: Random) -> Row:
 
 def _complex(rng: Random) -> Row:
     a, b, c, d = (rng.randint(1, 9) for _ in range(4))
+    a += a * c == b * d
     formula = f"({a}+{b}i)({c}+{d}i)"
     return Row(
         "complex",

@@ -51,6 +51,10 @@ PLAIN = tuple(
         (r"\\l[cb]?r?brace" + END, r"\\{"),
         (r"\\r[cb]?r?brace" + END, r"\\}"),
         (r"\\\{\s*[a-z]\s*(?:\\mid" + END + r"|:|\|)(.*)\\\}", r"\1"),
+        (
+            r"\\mathbb\s*\{?\s*R\s*\}?|(?:\\text\s*\{)?\s*all real numbers\s*\}?",
+            r"(-\\infty,\\infty)",
+        ),
         (r"\\operatorname\s*\*?\s*\{\s*([a-zA-Z]+)\s*\}", r"\\\1 "),
         (r"(?<![\\a-zA-Z])(pi|sqrt)" + END, r"\\\1 "),
         (r",?\s*" + FONT + r"\s*\{[\s,]*(?:and|or)[\s,]*\}|,?\s(?:and|or)(?=\s)", ","),

@@ -38,9 +38,11 @@ MOST_QUESTION = 20_000
 """Characters of a question in which formulas are looked for."""
 DECIMALS = 6
 """A decimal with so many is a number that it is rounded to, `0.333333` for a third."""
-INDEX = r"(?:_\{?[A-Za-z0-9]+\}?|'{1,2})?"
+INDEX = r"(?:_\{?[A-Za-z0-9]+\}?|'{1,2}|\^\{-1\})?"
 NAME = re.compile(
-    r"(?:(?<=,)|\A)\s*(?:\\?[A-Za-z]+" + INDEX + r"(?:\([a-z]\))?|\([a-z](?:,[a-z])+\))\s*=(?!=)"
+    r"(?:(?<=,)|\A)\s*(?:\\?[A-Za-z]+"
+    + INDEX
+    + r"(?:\([A-Za-z0-9]\))?|\([a-z](?:,[a-z])+\))\s*=(?!=)"
 )
 MEMBER = re.compile(r"\A\s*[A-Za-z]\s*\\in(?![a-zA-Z])")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|-?\.[0-9]+")
@@ -58,7 +60,8 @@ BETWEEN = (
 """What stands around the formulas of a plain text: words, then words but for those beside a sign
 (`ab+ac`)."""
 SIDES = re.compile(
-    r"[=<>,;:&]|\\\\|\\(?:begin|end)\s*\{[^{}]*\}|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
+    r"[=<>,;:&]|\\\\|\\(?:begin|end)\s*\{[^{}]*\}"
+    r"|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
     + FONT
     + r"\s*\{[^{}]*\}"
 )
@@ -165,7 +168,7 @@ def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
     if names and others and names != others:
         return False
     if mine.kind == "relation" != due.kind:
-        return _agree(_said(mine), theirs, asked)
+        return _agree(_said(mine, asked), theirs, asked)
     right = worth(due)
     held = asked.values if right.steps else asked.told
     if right.value in held and written(ours) != written(theirs):
@@ -181,12 +184,16 @@ def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
     return made.steps <= right.steps and same_shape
 
 
-def _said(equation: Node) -> Node | None:
-    """What an equation says: `3` in `x=3` and in `3=x`; the last of sides that are equal."""
+def _said(equation: Node, asked: Asked) -> Node | None:
+    """What an equation says: `3` in `x=3` and in `3=x`; the last side of `2+5=7` and of `x+y=7`.
+
+    Not of an equation of the question; nor of several that do not hold as they stand.
+    """
     if set(equation.text.split()) != {"="}:
         return None
     sides = [side for side in equation.of if side.kind != "name"] or list(equation.of)
-    return sides[-1] if len({worth(side).value for side in sides}) == 1 else None
+    new = len(sides) == 2 and worth(equation).value not in asked.values
+    return sides[-1] if new or len({worth(side).value for side in sides}) == 1 else None
 
 
 def _members_agree(ours: Node, theirs: Node, asked: Asked) -> bool:
