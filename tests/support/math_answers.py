@@ -352,6 +352,15 @@ HONEST: Answers = [
     ("Is it true?", "undefined", [r"\text{undefined}", "undefined"]),
     # what is known by its name
     ("What is $f(x)$?", "3x", ["f(x)=3x", "3x", "3 x", r"3\cdot x"]),
+    (r"What is $\frac12+\frac14$?", r"\frac{3}{4}", ["0.75", "3/4", r"75\%"]),
+    ("Where do they meet?", "(2,3)", ["x=2, y=3", "y=3, x=2", "(x, y) = (2, 3)", "x=2 and y=3"]),
+    ("How many?", r"2.5\times 10^6", ["2.5e6", "2500000", "2.5 x 10^6", "2.5E6"]),
+    (
+        "What is the surface?",
+        r"12\pi\text{ square inches}",
+        ["12π square inches", r"12\pi", "12 pi"],
+    ),
+    ("What is the power?", "x^2+1", ["x**2+1", "**x^2+1**", "x**2 + 1"]),
     (
         "What is the inverse?",
         r"\frac{x-1}{2}",
@@ -559,6 +568,10 @@ NEAR: Answers = [
     ("How much is it?", r"\$5", ["5 cents", r"5\text{ euros}", "500"]),
     ("How large is it?", r"12\text{ cm}^2", ["12 cm", r"12\text{ cm}^3", "12 m^2"]),
     ("How large is it?", r"90^\circ", [r"90\text{ cm}", r"\frac{\pi}{2}", "90 radians"]),
+    ("Write $4^8$ as a power of $2$.", "2^{16}", ["4^8", "4^{8}", "(2^2)^8", "16^4"]),
+    ("How small is it?", r"\frac{1}{3000000000}", ["0.0000000003", "0.000000000333", "0.000000"]),
+    ("How many?", r"\frac{1000000}{3}", ["333333", "333333.3", "333333.334"]),
+    ("Where do they meet?", "(2,3)", ["x=3, y=2", "x=2, x=3", "x=2", "2, 3", "x=2, y=3, z=4"]),
     ("Which line is it?", "2x+2y=6", ["2(x+y)=6", "2x+y+y=6", "2x+2y-6-0=0"]),
     # rules that leave the work
     (

@@ -35,7 +35,11 @@ PLAIN = tuple(
     for pattern, plain in (
         (r"\{,\}|,\\!|(?<=[0-9])\\,(?=[0-9]{3}(?![0-9]))", ","),
         (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|q?quad)" + END, " "),
-        (r"(?<!\\)\\[,;:! ()\[\]]|(?<!\\)\$|~|\*\*", " "),
+        (r"(?<!\\)\\[,;:! ()\[\]]|(?<!\\)\$|~", " "),
+        (r"\A\s*\*\*(.*)\*\*\s*\Z", r"\1"),
+        (r"\*\*", "^"),
+        (r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", "*"),
+        (r"(?<=[0-9])[eE]([-+]?[0-9]+)(?![0-9a-zA-Z.])", r"*10^{\1}"),
         (r"(?:" + FONT + r"\s*\{)?\s*(?<![a-zA-Z])percent" + END + r"\s*\}?", r"\\%"),
         (r"\\[lr][vV]ert" + END, "|"),
         (r"\\[dtc]frac" + END, r"\\frac"),
@@ -68,7 +72,9 @@ DEGREES = re.compile(r"\^\s*(?:\\circ" + END + r"|\{\s*\\circ\s*\})|\\degree" + 
 POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
 UNIT = re.compile(
     r"(?<=[^\s,;=({\[])\s*(?:\\(?:text|mbox|mathrm|textrm)\s*\{([A-Za-z. /]+)\}"
-    r"|(?<=[0-9)}.])\s+([A-Za-z][A-Za-z. /]*)|(?<=[0-9])([A-Za-z]{2}))" + POWER + r"\s*\Z"
+    r"|(?:(?<=[0-9)}.])|(?<=\\pi))\s+([A-Za-z][A-Za-z. /]*)|(?<=[0-9])([A-Za-z]{2}))"
+    + POWER
+    + r"\s*\Z"
 )
 NAMED = (
     "m meter metre|cm centimeter centimetre|mm millimeter millimetre|km kilometer kilometre|"

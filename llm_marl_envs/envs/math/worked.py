@@ -37,7 +37,7 @@ from llm_marl_envs.envs.math.values import (
 MOST_QUESTION = 20_000
 """Characters of a question in which formulas are looked for."""
 DECIMALS = 6
-"""A decimal with so many is a number that it is rounded to, `0.333333` for a third."""
+"""A decimal with so many, and so many digits, stands for what it is rounded from: `0.333333`."""
 INDEX = r"(?:_\{?[A-Za-z0-9]+\}?|'{1,2}|\^\{-1\})?"
 NAME = re.compile(
     r"(?:(?<=,)|\A)\s*(?:\\?[A-Za-z]+"
@@ -169,6 +169,8 @@ def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
         return False
     if mine.kind == "relation" != due.kind:
         return _agree(_said(mine, asked), theirs, asked)
+    if mine.kind == "list" and (due.kind, due.text) == ("group", "()"):
+        mine = _tuple(mine)
     right = worth(due)
     held = asked.values if right.steps else asked.told
     if right.value in held and written(ours) != written(theirs):
@@ -182,6 +184,17 @@ def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
         return _rounded(mine, right.number)
     same_shape = not letters(right.value) or is_sum(mine) == is_sum(due)
     return made.steps <= right.steps and same_shape
+
+
+def _tuple(found: Node) -> Node:
+    """The pair `(2,3)` that `x=2, y=3` says; another list as it is."""
+    pairs = [part.of for part in found.of if (part.kind, part.text) == ("relation", "=")]
+    if len(pairs) < len(found.of) or any(name.kind != "name" for name, _ in pairs):
+        return found
+    values = {name.text: value for name, value in pairs}
+    if len(values) < len(pairs):
+        return found
+    return Node("group", tuple(values[name] for name in sorted(values)), "()")
 
 
 def _said(equation: Node, asked: Asked) -> Node | None:
@@ -232,6 +245,8 @@ def _rounded(ours: Node, right: Fraction | None) -> bool:
     if pow(10, MOST_CHARS, right.denominator) == 0 or (ours.kind == "minus") != (right < 0):
         return False
     places = abs(right) * 10**decimals
+    if places < 10 ** (DECIMALS - 1):  # 0.0000000003 has one digit
+        return False
     return value_of(bare.text) * 10**decimals in (int(places), round(places))
 
 
