@@ -572,7 +572,7 @@ NEAR: Answers = [
     ("How small is it?", r"\frac{1}{3000000000}", ["0.0000000003", "0.000000000333", "0.000000"]),
     ("How many?", r"\frac{1000000}{3}", ["333333", "333333.3", "333333.334"]),
     ("Where do they meet?", "(2,3)", ["x=3, y=2", "x=2, x=3", "x=2", "2, 3", "x=2, y=3, z=4"]),
-    ("Which line is it?", "2x+2y=6", ["2(x+y)=6", "2x+y+y=6", "2x+2y-6-0=0"]),
+    ("Which line is it?", "2x+2y=6", ["2(x+y)=6", "2x+y+y=6", "2x+2y-6-0=0", "2x+y=6-y"]),
     # rules that leave the work
     (
         r"Multiply $\frac{a}{b}\cdot\frac{c}{d}$.",
