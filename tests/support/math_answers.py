@@ -361,6 +361,8 @@ HONEST: Answers = [
         ["12π square inches", r"12\pi", "12 pi"],
     ),
     ("What is the power?", "x^2+1", ["x**2+1", "**x^2+1**", "x**2 + 1"]),
+    ("Solve $e^x=5$.", r"\ln 5", [r"\ln(5)", "ln 5", "ln(5)", r"x=\ln 5"]),
+    ("What is the derivative?", r"2\cos 3x", ["2cos(3x)", r"2\cos(3x)", "2 cos 3x"]),
     (
         "What is the inverse?",
         r"\frac{x-1}{2}",
