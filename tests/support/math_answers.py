@@ -361,6 +361,8 @@ HONEST: Answers = [
         ["12π square inches", r"12\pi", "12 pi"],
     ),
     ("What is the power?", "x^2+1", ["x**2+1", "**x^2+1**", "x**2 + 1"]),
+    ("Solve $e^x=5$.", r"\ln 5", [r"\ln(5)", "ln 5", "ln(5)", r"x=\ln 5"]),
+    ("What is the derivative?", r"2\cos 3x", ["2cos(3x)", r"2\cos(3x)", "2 cos 3x"]),
     (
         "What is the inverse?",
         r"\frac{x-1}{2}",
@@ -572,7 +574,7 @@ NEAR: Answers = [
     ("How small is it?", r"\frac{1}{3000000000}", ["0.0000000003", "0.000000000333", "0.000000"]),
     ("How many?", r"\frac{1000000}{3}", ["333333", "333333.3", "333333.334"]),
     ("Where do they meet?", "(2,3)", ["x=3, y=2", "x=2, x=3", "x=2", "2, 3", "x=2, y=3, z=4"]),
-    ("Which line is it?", "2x+2y=6", ["2(x+y)=6", "2x+y+y=6", "2x+2y-6-0=0"]),
+    ("Which line is it?", "2x+2y=6", ["2(x+y)=6", "2x+y+y=6", "2x+2y-6-0=0", "2x+y=6-y"]),
     # rules that leave the work
     (
         r"Multiply $\frac{a}{b}\cdot\frac{c}{d}$.",

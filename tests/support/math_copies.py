@@ -2,18 +2,24 @@ r"""Questions of many kinds, drawn anew, and rules that say them again without d
 
 `rows` draws questions with their right answers. A row names its formula, and rewrites of it that
 follow a rule: Horner's for *factor*, one distribution for *expand*, an equal root for *simplify*, a
-conversion for *write as*. `COPIES` are rules for any formula.
+conversion for *write as*. `COPIES` are rules for any formula. Run as a program it prints what they
+earn.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb, gcd
 from random import Random
+from statistics import mean
+from typing import Any
 
 from support.math_rows import WRAPS
+
+from llm_marl_envs import make
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ COPIES: dict[str, Callable[[str], str]] = {
     "to a half, twice": lambda f: rf"(({f})^{{1/2}})^2",
     "two terms": lambda f: rf"\frac{{1}}{{2}}({f})+\frac{{1}}{{2}}({f})",
 }
+RIGHT, REWRITTEN = "the right answer", "any of its rewrites"
 LETTERS = ("x", "y", "a", "b", "m", "n", "p", "q")
 
 
@@ -711,3 +718,57 @@ def rows(seed: int, each: int) -> Iterator[Row]:
         rng = Random(f"{seed} {place}")
         for _ in range(each):
             yield kind(rng)
+
+
+def drawn_rows(seed: int, each: int, dollars: bool) -> list[Row]:
+    """Rows of every kind, no two with one question, and with or without dollars around formulas."""
+    found: dict[str, Row] = {}
+    for row in rows(seed, each):
+        question = row.question if dollars else row.question.replace("$", "")
+        found[question] = Row(row.kind, question, row.formula, row.right, row.rewrites)
+    assert len(found) > each * len(KINDS) / 2
+    return list(found.values())
+
+
+def env_of(questions: list[tuple[str, str]], **arguments: Any) -> tuple[Any, list[int]]:
+    """An environment of these rows, and where in it each of them is."""
+    tasks = [
+        {"id": str(at), "problem": question, "answer": right, "split": "train"}
+        for at, (question, right) in enumerate(questions)
+    ]
+    env = make("math_team", tasks=tasks, split="all", **arguments)
+    ids = [task.id for task in env.source]
+    return env, [ids.index(str(at)) for at in range(len(questions))]
+
+
+def earned(env: Any, task: int, answer: str) -> float:
+    """The return of a team that says this answer; the reasoner is silent."""
+    env.reset(seed=0, options={"task": task})
+    env.step("")
+    env.step(f"Answer: {answer}")
+    return env.rewards["actor_0"]
+
+
+def returns(drawn: list[Row], policies: dict[str, Callable[[str], str]]) -> dict[str, float]:
+    """The mean return of each policy over these rows; what a row rewrites is paid by its best."""
+    env, places = env_of([(row.question, row.right) for row in drawn])
+    paid: dict[str, list[float]] = defaultdict(list)
+    for place, row in zip(places, drawn, strict=True):
+        for name, policy in policies.items():
+            paid[name].append(earned(env, place, policy(row.formula)))
+        paid[RIGHT].append(earned(env, place, row.right))
+        if row.rewrites:
+            paid[REWRITTEN].append(max(earned(env, place, one) for one in row.rewrites.values()))
+    return {name: mean(found) for name, found in paid.items()}
+
+
+def main() -> None:
+    """Print what policies earn on 145 questions: the table of docs/environments/math_team.md."""
+    found = returns(drawn_rows(11, 5, dollars=True), COPIES)
+    for name in ("the formula", r"\ldots before", "the right side", REWRITTEN, RIGHT):
+        print(f"{found.pop(name):.3f} {name}")
+    print(f"{max(found.values()):.3f} the best of {len(found)} others")
+
+
+if __name__ == "__main__":
+    main()

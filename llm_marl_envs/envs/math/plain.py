@@ -60,7 +60,7 @@ PLAIN = tuple(
             r"(-\\infty,\\infty)",
         ),
         (r"\\operatorname\s*\*?\s*\{\s*([a-zA-Z]+)\s*\}", r"\\\1 "),
-        (r"(?<![\\a-zA-Z])(pi|sqrt)" + END, r"\\\1 "),
+        (r"(?<![\\a-zA-Z])(pi|sqrt|sin|cos|tan|ln|log|exp)" + END, r"\\\1 "),
         (r",?\s*" + FONT + r"\s*\{[\s,]*(?:and|or)[\s,]*\}|,?\s(?:and|or)(?=\s)", ","),
     )
 )

@@ -222,13 +222,13 @@ def _whole_power(number: Fraction, power: int) -> Fraction:
 def _root(number: Fraction, power: Fraction) -> Value:
     r"""A number to a power: `\sqrt{12}` is `2\sqrt{3}`, and `1/\sqrt{3}` is `\sqrt{3}/3`."""
     degree = power.denominator
-    raised = _whole_power(number, power.numerator)
+    made = _whole_power(number, power.numerator)
     if degree == 1:
-        return raised, None
+        return made, None
     if number <= 0 or degree > MOST_DEGREE:
         raise UnreadableError("a root of no positive number, or one of a high degree")
-    outside = Fraction(1, raised.denominator)
-    inside = raised.numerator * int(_whole_power(Fraction(raised.denominator), degree - 1))
+    outside = Fraction(1, made.denominator)
+    inside = made.numerator * int(_whole_power(Fraction(made.denominator), degree - 1))
     for prime in PRIMES:
         while inside % prime**degree == 0:
             inside //= prime**degree
@@ -249,11 +249,11 @@ def raised(base: Value, power: Fraction) -> Value:
         return ONE, ("pow", (base, (power, None)))
     factors = [_root(number, power)]
     for part in _parts(rest):
-        inner, (old, letters) = _base(part)
-        if inner[1] is None and letters is None:
+        inner, (old, exponent) = _base(part)
+        if inner[1] is None and exponent is None:
             factors.append(_root(inner[0], old * power))
         else:
-            factors.append((ONE, _power(inner, (old * power, letters))))
+            factors.append((ONE, _power(inner, (old * power, exponent))))
     return times(factors)[0]
 
 

@@ -34,8 +34,6 @@ from llm_marl_envs.envs.math.values import (
     written,
 )
 
-MOST_QUESTION = 20_000
-"""Characters of a question in which formulas are looked for."""
 DECIMALS = 6
 """A decimal with so many, and so many digits, stands for what it is rounded from: `0.333333`."""
 INDEX = r"(?:_\{?[A-Za-z0-9]+\}?|'{1,2}|\^\{-1\})?"
@@ -96,7 +94,7 @@ def is_right(answer: str, right: str, question: str = "") -> bool:
         return False
     if _letters(ours.text) == _letters(theirs.text):
         return True
-    asked = _asked(question[:MOST_QUESTION])
+    asked = _asked(question)
     return any(
         _agree(_tree(mine), _tree(due), asked)
         for text in _percent(ours.text, theirs.text, question, asked)
@@ -192,8 +190,6 @@ def _tuple(found: Node) -> Node:
     if len(pairs) < len(found.of) or any(name.kind != "name" for name, _ in pairs):
         return found
     values = {name.text: value for name, value in pairs}
-    if len(values) < len(pairs):
-        return found
     return Node("group", tuple(values[name] for name in sorted(values)), "()")
 
 
@@ -205,7 +201,8 @@ def _said(equation: Node, asked: Asked) -> Node | None:
     if set(equation.text.split()) != {"="}:
         return None
     sides = [side for side in equation.of if side.kind != "name"] or list(equation.of)
-    new = len(sides) == 2 and worth(equation).value not in asked.values
+    lettered = all(part.kind != "number" for part in nodes(sides[0]))
+    new = lettered and len(sides) == 2 and worth(equation).value not in asked.values
     return sides[-1] if new or len({worth(side).value for side in sides}) == 1 else None
 
 

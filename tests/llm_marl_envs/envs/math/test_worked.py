@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable
 from random import Random
-from statistics import mean
-from typing import Any
 
 import pytest
 from support.math_answers import HONEST, NEAR, Answers
-from support.math_copies import COPIES, KINDS, Row, rows
+from support.math_copies import COPIES, RIGHT, drawn_rows, earned, env_of, returns, rows
 from support.math_rows import COSTLY, FORMULAS, STEPS, WRAPS
 
-from llm_marl_envs import make
 from llm_marl_envs.envs.math.plain import plain, shown
 from llm_marl_envs.envs.math.reading import UnreadableError, read
 from llm_marl_envs.envs.math.values import interval, worth, written
 from llm_marl_envs.envs.math.worked import is_right
-
-
-def env_of(questions: list[tuple[str, str]], **arguments: Any) -> tuple[Any, list[int]]:
-    """An environment of these rows, and where in it each of them is."""
-    tasks = [
-        {"id": str(at), "problem": question, "answer": right, "split": "train"}
-        for at, (question, right) in enumerate(questions)
-    ]
-    env = make("math_team", tasks=tasks, split="all", **arguments)
-    ids = [task.id for task in env.source]
-    return env, [ids.index(str(at)) for at in range(len(questions))]
-
-
-def earned(env: Any, task: int, answer: str) -> float:
-    """The return of a team that says this answer; the reasoner is silent."""
-    env.reset(seed=0, options={"task": task})
-    env.step("")
-    env.step(f"Answer: {answer}")
-    return env.rewards["actor_0"]
 
 
 # -- honest forms and near ones --------------------------------------------------------------------
@@ -69,25 +45,13 @@ def test_the_environment_judges_so():
 
 
 # -- copies ----------------------------------------------------------------------------------------
-def returns(drawn: list[Row], policies: dict[str, Callable[[Row], str]]) -> dict[str, float]:
-    """The mean return of each policy."""
-    env, places = env_of([(row.question, row.right) for row in drawn])
-    paid: dict[str, list[float]] = defaultdict(list)
-    for place, row in zip(places, drawn, strict=True):
-        for name, policy in policies.items():
-            paid[name].append(earned(env, place, policy(row)))
-    return {name: mean(found) for name, found in paid.items()}
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("dollars", [True, False])
 def test_no_copy_of_a_drawn_question_is_paid(dollars: bool):
     """`the right side` says a right answer where the question holds it: that is no copy's merit."""
     drawn = drawn_rows(7, 1, dollars)
-    policies = {name: lambda row, copy=copy: copy(row.formula) for name, copy in COPIES.items()}
-    policies["the right answer"] = lambda row: row.right
-    found = returns(drawn, policies)
-    assert found.pop("the right answer") == 1.0
+    found = returns(drawn, COPIES)
+    assert found.pop(RIGHT) == 1.0
     assert found.pop("the right side") <= 1 / len(drawn)
     assert {name: share for name, share in found.items() if share} == {}
 
@@ -105,16 +69,6 @@ def test_no_rewriting_by_a_rule_is_paid(dollars: bool):
     assert len(rules) > 90
     assert paid == []
     assert all(is_right(row.right, row.right, row.question) for row in drawn)
-
-
-def drawn_rows(seed: int, each: int, dollars: bool) -> list[Row]:
-    """Rows of every kind, no two with one question, and with or without dollars around formulas."""
-    found: dict[str, Row] = {}
-    for row in rows(seed, each):
-        question = row.question if dollars else row.question.replace("$", "")
-        found[question] = Row(row.kind, question, row.formula, row.right, row.rewrites)
-    assert len(found) > each * len(KINDS) / 2
-    return list(found.values())
 
 
 @pytest.mark.full
