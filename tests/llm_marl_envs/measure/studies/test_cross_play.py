@@ -71,8 +71,8 @@ def test_two_conventions_score_one_with_themselves_and_fail_with_each_other():
     assert result.self_play == Estimate(1.0, (pytest.approx(0.87763, abs=1e-5), 1.0), 30)
     assert mean_of(result.cross_play) == pytest.approx(1 / 3)
     assert mean_of(result.gap) == pytest.approx(2 / 3)
-    # Normal for 1/3 over 30 tasks: 1.96 * sqrt(2/9 / 30) = 0.169 to each side. On a scale from -1 to
-    # 1 five of 30 are rarer, so that what was not seen reaches towards -1.
+    # Normal for 1/3 over 30 tasks: 1.96 * sqrt(2/9 / 30) = 0.169 to each side. On a scale from -1
+    # to 1 five of 30 are rarer, so that what was not seen reaches towards -1.
     low, high = interval_of(result.gap)
     assert 2 / 3 - 0.25 < low < 2 / 3 - 0.169
     assert 2 / 3 + 0.12 < high < 2 / 3 + 0.2
