@@ -182,12 +182,7 @@ def summarise(
         )
     counted = measured(episodes)
     values = measure(counted)
-    for episode, earned in zip(counted, values["mean_return"], strict=True):
-        if not finite(earned):
-            raise ValueError(
-                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
-                f"{earned}; the environment paid something that is no number"
-            )
+    _refuse_no_number(counted, values["mean_return"])
     places = [index // per_task for index in range(len(episodes))]
     tasks = _tasks(counted, per_task)
     clusters = [task.clusters for task in tasks]
@@ -217,6 +212,15 @@ def summarise(
         society=_society(counted, values),
         no_interval=_whys(success=success, mean_return=returns, cooperation=cooperation),
     )
+
+
+def _refuse_no_number(episodes: Sequence[Episode], returns: Sequence[float | None]) -> None:
+    for episode, earned in zip(episodes, returns, strict=True):
+        if not finite(earned):
+            raise ValueError(
+                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"{earned}; the environment paid something that is no number"
+            )
 
 
 def _whys(**found: Estimate | CooperationIndex | None) -> dict[str, str]:
