@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from llm_marl_envs.commands import COMMANDS, Command
-from llm_marl_envs.commands.exit_status import MISTAKE, ending
+from llm_marl_envs.commands.exit_status import MISTAKE, ending, without_long_words
 from llm_marl_envs.core.plugins import GIVEN, find_modules_here, import_plugins
 
 
@@ -53,7 +53,8 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, and where the usage is."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(MISTAKE, f"{self.prog}: {message}; `{self.prog} --help` shows how\n")
+        said = without_long_words(message)
+        self.exit(MISTAKE, f"{self.prog}: {said}; `{self.prog} --help` shows how\n")
 
 
 def _common(*, add_help: bool) -> argparse.ArgumentParser:

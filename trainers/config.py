@@ -146,8 +146,8 @@ class MAGRPOConfig(GRPOConfig):
     kept_rows_mb: Annotated[int, Field(ge=0)] = 512
     """Most MiB of keys and values that the engine 'generate' keeps for next turns."""
     compare_sampling: bool = False
-    """Compare the log-probs of 'generate', too, with the trainer's before each step; it takes one
-    more forward pass. Other engines always are."""
+    """Score each token of 'generate' once more before the update, and compare more strictly than
+    every first pass does; other engines always are compared so."""
     rollout_chunks: AtLeastOne = 1
     """Parts into which the episodes of an update are divided: one is sampled while the others'
     programs run. Pays where both are slow."""
@@ -277,8 +277,8 @@ class MAGRPOConfig(GRPOConfig):
             return
         if self.lr_scheduler_type != "constant":
             raise ValueError(
-                f"lr_scheduler_type={str(self.lr_scheduler_type)!r} with max_tokens alone: that "
-                "rate falls over a number of updates, which nobody knows; set "
+                f"lr_scheduler_type={str(self.lr_scheduler_type)!r:.200} with max_tokens alone: "
+                "that rate falls over a number of updates, which nobody knows; set "
                 "lr_scheduler_type='constant', or max_steps as well"
             )
         for name in ("save_steps", "eval_steps", "logging_steps"):
@@ -338,7 +338,7 @@ class MAGRPOConfig(GRPOConfig):
         for name in ("chat_template_kwargs", "model_init_kwargs"):
             value: Any = getattr(self, name)
             if value is not None and not isinstance(value, dict):
-                raise ValueError(f"{name}={value!r}: expected a map")
+                raise ValueError(f"{name}={value!r:.200}: expected a map")
         if isinstance(self.model_init_kwargs, dict) and "token" in self.model_init_kwargs:
             raise ValueError(
                 "model_init_kwargs: 'token' cannot stand in a run file, which is copied into "
@@ -371,8 +371,8 @@ class MAGRPOConfig(GRPOConfig):
             if (value or None) != (default or None):  # off is off, however it is written
                 shown = "..." if name.endswith("_token") else repr(value)
                 raise ValueError(
-                    f"{name}={shown} cannot be set here, leave it at {default!r}: {reason}"
+                    f"{name}={shown} cannot be set here, leave it at {default!r:.200}: {reason}"
                 )
         for (name, value), reason in REFUSED.items():
             if getattr(self, name) == value:
-                raise ValueError(f"{name}={value!r} cannot be set here: {reason}")
+                raise ValueError(f"{name}={value!r:.200} cannot be set here: {reason}")

@@ -62,12 +62,12 @@ def recipe_named(chosen: Any) -> Recipe | None:
         return None
     if isinstance(chosen, Mapping) and len(chosen) > 1:
         raise ValueError(
-            f"algorithm={chosen!r}: {name!r} is a recipe and has no settings of its own; set what "
-            "it sets under `trainer`, or choose its estimator"
+            f"algorithm={chosen!r:.200}: {name!r:.200} is a recipe and has no settings of its own; "
+            "set what it sets under `trainer`, or choose its estimator"
         )
     found = RECIPES.get(name)
     if not isinstance(found, Recipe):
-        raise TypeError(f"recipe {name!r}: expected a Recipe, got {found!r:.80}")
+        raise TypeError(f"recipe {name!r:.200}: expected a Recipe, got {found!r:.80}")
     return found
 
 

@@ -18,19 +18,20 @@ A run file has these keys:
 
 from __future__ import annotations
 
-import re
+import os
+import select
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from llm_marl_envs import make
 from llm_marl_envs.core.checks import refuse_unknown, suggestion
 from llm_marl_envs.core.plugins import REFERENCE, entries, import_plugins
 from llm_marl_envs.files.atomic import check_folder
+from llm_marl_envs.files.foreign import yaml_of
 from llm_marl_envs.policies.named import check_name
 
 SECTIONS = (
@@ -65,17 +66,10 @@ LISTED = "`llm-marl schema`"
 """Lists all settings."""
 EXPECTED = "# Expected: "
 """How a preset's first line begins."""
-
-
-class YAMLLoader(yaml.SafeLoader):
-    """YAML 1.1 reads `1e-3` as text; people mean a number."""
-
-
-YAMLLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)|[-+]?\d+\.\d*|[-+]?\.\d+"),
-    list("-+0123456789."),
-)
+PATIENCE = 30.0
+"""Seconds in which something must come out of a pipe that is given as a run file."""
+MOST_BYTES = 10_000_000
+"""That are read of one."""
 
 
 def read(config: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
@@ -163,7 +157,7 @@ def _by_recipe(algorithm: Any) -> bool:
     # A module under `plugins` that registers names has imported these, and torch.
     if name not in recipes and "trainers.algorithms" not in sys.modules:
         hint = suggestion(name, [*algorithms, *recipes])
-        raise ValueError(f"algorithm={name!r}: no such algorithm{hint}")
+        raise ValueError(f"algorithm={name!r:.200}: no such algorithm{hint}")
     return True
 
 
@@ -205,29 +199,56 @@ def _check_names(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds.
+    """What a YAML file holds, or a pipe.
 
     Raises:
-        ValueError: no YAML, or no text in UTF-8.
+        ValueError: no YAML, as `yaml_of` says; or no text in UTF-8.
     """
+    return yaml_of(_text_of(path), path)
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file, or of a pipe such as `<(...)`, which is read once.
+
+    Raises:
+        ValueError: it is no UTF-8; or as `_streamed`.
+    """
+    content = path.read_bytes() if path.is_file() else _streamed(path, os.stat(path).st_ino)
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
-    except yaml.MarkedYAMLError as error:
-        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
-        raise ValueError(f"{path}{line}: malformed YAML: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
+        if b"\0" in content:  # YAML has none; UTF-16 and UTF-32 without a mark are full of them
+            raise ValueError("it holds bytes of zero")
+        return content.decode("utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path}: no text in UTF-8 ({error}); save it as UTF-8") from error
+
+
+@cache
+def _streamed(path: Path, number: int) -> bytes:
+    """What a pipe or a device holds; it cannot be read again, and commands look at runs twice.
+
+    Raises:
+        ValueError: nobody writes into it, or without end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        if not select.select([stream], [], [], PATIENCE)[0]:
+            raise ValueError(f"{path}: nothing came within {PATIENCE:g} s; expected a run file")
+        os.set_blocking(descriptor, True)
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{path}: more than {MOST_BYTES} bytes; expected a run file")
+    return content
 
 
 def _apply(run: dict[str, Any], override: str) -> None:
     """Change one setting of a run file's contents."""
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise ValueError(f"--override {override!r}: expected key=value")
+        raise ValueError(f"--override {override!r:.200}: expected key=value")
     try:
-        value = yaml.load(text, YAMLLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"--override {override!r}: the value is no YAML: {error}") from error
+        value = yaml_of(text)
+    except ValueError as error:
+        raise ValueError(f"--override {override!r:.100}: the value is no YAML: {error}") from error
     part, dot, setting = key.removeprefix("trainer.").partition(".")
     if dot and part in NAMED:
         key, value = part, _with_setting(run, part, setting, value)
@@ -240,7 +261,7 @@ def _apply(run: dict[str, Any], override: str) -> None:
     if run.get(section) is None:
         run[section] = {}
     if not isinstance(run[section], dict):
-        raise ValueError(f"--override {override!r}: {section!r} is no section")
+        raise ValueError(f"--override {override!r:.200}: {section!r} is no section")
     run[section][name] = value
 
 
@@ -253,12 +274,16 @@ def _with_setting(run: Mapping[str, Any], part: str, name: str, value: Any) -> d
 
 
 def _path(config: str | Path) -> Path:
-    if Path(config).is_file():
+    if os.path.isfile(config):  # False of what is too long for a path
         return Path(config)
     known = presets()
     if str(config) in known:
         return known[str(config)]
+    if os.path.isdir(config):
+        raise ValueError(f"config {str(config)!r}: a folder; expected a file, or a preset's name")
+    if os.path.exists(config):  # a pipe
+        return Path(config)
     hint = suggestion(config, known) or ";"
     raise ValueError(
-        f"config {str(config)!r}: no such file, and no preset{hint} presets: {list(known)}"
+        f"config {str(config)!r:.200}: no such file, and no preset{hint} presets: {list(known)}"
     )

@@ -6,7 +6,6 @@ or a policy is none: a page must not name such things.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from llm_marl_envs.app.games import Setup
 from llm_marl_envs.core.options import PARTS, TaskOptions, options_of
 from llm_marl_envs.core.specs import spec
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.play.registry import load_entry_point
 
@@ -141,8 +141,8 @@ def _value(field: Field, text: str) -> Any:
 
 def _numbers(field: Field, text: str) -> list[Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = json_of(text)
+    except ValueError:
         value = None
     if not isinstance(value, list) or len(value) > MOST or not all(map(finite, value)):
         raise ValueError(f"{field.name}={text!r:.60}: expected numbers, e.g. [1, 2]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+from llm_marl_envs.files.foreign import yaml_of
 
 TEAM_HELP = (
     "folder of a saved team, hub:owner/name of one on the Hub, or a policy for every seat: expert, "
@@ -114,10 +115,37 @@ def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:
     parser.add_argument(flag, action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
+def folder_to_write(text: str) -> str:
+    """The path of a folder that a command writes into, `~` expanded."""
+    return _path_to_write(text, "a folder")
+
+
+def file_to_write(text: str) -> str:
+    """The path of a file that a command writes, `~` expanded."""
+    path = _path_to_write(text, "a file")
+    if Path(path).name in ("", "..") or path.endswith(os.sep):
+        raise ArgumentTypeError(f"{text!r:.200} is a folder; expected a file")
+    return path
+
+
+def _path_to_write(text: str, what: str) -> str:
+    if not text.strip():
+        raise ArgumentTypeError(f"{text!r} is no path (is a variable unset?); expected {what}")
+    path = os.path.expanduser(text)
+    if path.startswith("~"):
+        raise ArgumentTypeError(f"{text!r:.200}: no such user; expected {what}, or one below ./")
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ArgumentTypeError(f"{text!r:.80}...: the name is too long") from error
+    return path
+
+
 def positive_number(text: str) -> int:
     """A whole number, at least 1."""
     if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1")
+        raise ArgumentTypeError(f"{text!r:.200}: expected a whole number from 1")
     return int(text)
 
 
@@ -142,13 +170,13 @@ def assignments(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise ValueError(f"{pair!r}: expected KEY=VALUE, e.g. turns=2")
+            raise ValueError(f"{pair!r:.200}: expected KEY=VALUE, e.g. turns=2")
         if key in settings:
-            raise ValueError(f"{key!r} is given twice")
+            raise ValueError(f"{key!r:.200} is given twice")
         try:
-            settings[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{pair!r}: the value is no YAML: {error}") from error
+            settings[key] = yaml_of(value)
+        except ValueError as error:
+            raise ValueError(f"{pair!r:.100}: the value is no YAML: {error}") from error
     return settings
 
 
@@ -164,7 +192,7 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
         if not equals or Path(argument).exists() or "/" in name or ":" in name:
             name, team = argument, argument
         if name in by_name:
-            raise ValueError(f"{name!r} is given twice; name them apart: a={team}")
+            raise ValueError(f"{name!r:.200} is given twice; name them apart: a={team:.80}")
         by_name[name] = team
     return by_name
 

@@ -56,7 +56,7 @@ def play(
     env = make(env_id, **(env_kwargs or {}))
     seat = env.possible_agents[-1] if agent is None else agent
     if seat not in env.possible_agents:
-        raise ValueError(f"no agent {seat!r} in {env_id}; its seats are {env.possible_agents}")
+        raise ValueError(f"no agent {seat!r:.200} in {env_id}; its seats are {env.possible_agents}")
     env.reset(seed=seed, options=None if task is None else {"task": task})
     named = named_partners(partners or {}, Context(env=env))
     refuse_unknown("partners", named, [a for a in env.possible_agents if a != seat])

@@ -121,7 +121,7 @@ def name_and_options(what: str, chosen: Any) -> tuple[str, dict[str, Any]]:
     options = dict(chosen) if isinstance(chosen, Mapping) else {"name": chosen}
     name = options.pop("name", None)
     if not isinstance(name, str):
-        raise ValueError(f"{what}={chosen!r}: expected a name, or a map with one as 'name'")
+        raise ValueError(f"{what}={chosen!r:.200}: expected a name, or a map with one as 'name'")
     return name, options
 
 

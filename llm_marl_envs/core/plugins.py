@@ -73,7 +73,9 @@ class Entry:
                 raise ImportError(f"{where}: {error}") from error
             extra = f"; pip install '{DISTRIBUTION}[train]'"
             more = extra if self.distribution == DISTRIBUTION else ""
-            raise ImportError(f"{where} needs {missing!r}, which is not installed{more}") from error
+            raise ImportError(
+                f"{where} needs {missing!r:.200}, which is not installed{more}"
+            ) from error
         except Exception as error:
             raise ImportError(f"{where}: {type(error).__name__}: {error}") from error
 
@@ -159,7 +161,7 @@ class Registry:
             ValueError: the name is taken by something else.
         """
         if name in self and self.added.get(name) is not value:
-            raise ValueError(f"{self.what} {name!r} is there already; choose another name")
+            raise ValueError(f"{self.what} {name!r:.200} is there already; choose another name")
         self.added[name] = value
 
     def get(self, name: str) -> Any:
@@ -177,8 +179,8 @@ class Registry:
             try:
                 return from_reference(name)
             except ImportError as error:
-                raise ImportError(f"{self.what} {name!r}: {error}") from error
-        raise ValueError(f"no {self.what} {name!r}{suggestion(name, self.names())}")
+                raise ImportError(f"{self.what} {name!r:.200}: {error!s:.200}") from error
+        raise ValueError(f"no {self.what} {name!r:.200}{suggestion(name, self.names())}")
 
 
 def from_reference(text: str) -> Any:
@@ -189,12 +191,12 @@ def from_reference(text: str) -> Any:
         ImportError: the module, or the name in it, does not exist, or the module ends the program.
     """
     if not REFERENCE.fullmatch(text):
-        raise ValueError(f"{text!r}: expected 'module:Name'")
+        raise ValueError(f"{text!r:.200}: expected 'module:Name'")
     module, _, names = text.partition(":")
     target = _imported(module)
     for name in names.split("."):
         if not hasattr(target, name):
-            raise ImportError(f"module {module} has no {names!r} ({text})")
+            raise ImportError(f"module {module} has no {names!r:.200}")
         target = getattr(target, name)
     return target
 
@@ -224,11 +226,13 @@ def import_plugins(modules: Sequence[str]) -> None:
     """
     for module in modules:
         if not all(part.isidentifier() for part in module.split(".")):
-            raise ImportError(f"plug-in {module!r}: expected a module's name, as in my_module")
+            raise ImportError(f"plug-in {module!r:.200}: expected a module's name, as in my_module")
         try:
             _imported(module)
         except Exception as error:
-            raise ImportError(f"plug-in {module!r}: {type(error).__name__}: {error}") from error
+            raise ImportError(
+                f"plug-in {module!r:.200}: {type(error).__name__}: {error!s:.200}"
+            ) from error
 
 
 def plugin_options() -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -32,6 +32,8 @@ class Message:
         content: the text, unrendered.
         result_of: the tool that it is a result of, where the agent called one; else "".
     """
+
+    AS_LIST: ClassVar = True  # in transcripts, see `from_json`
 
     role: ChatRole
     content: str

@@ -14,11 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llm_marl_envs.core.checks import suggestion
 from llm_marl_envs.core.mirror import mirror
 from llm_marl_envs.core.plugins import DISTRIBUTION, ENVIRONMENTS, REFERENCE, Entry, entries
+from llm_marl_envs.files.foreign import yaml_of
 
 APIS = ("parallel", "aec")
 ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
@@ -60,13 +59,13 @@ class EnvSpec:
             or self.id == self.entry_point
         )
         if not named:
-            raise ValueError(f"environment id {self.id!r}: expected lower case `name-vN`")
+            raise ValueError(f"environment id {self.id!r:.200}: expected lower case `name-vN`")
         if self.id.endswith("/*") and not self.argument:
             raise ValueError(f"{self.id}: expected `argument`, which takes what stands for *")
         if isinstance(self.entry_point, str):
             if not REFERENCE.fullmatch(self.entry_point):
                 raise ValueError(
-                    f"{self.id}: entry_point {self.entry_point!r}: expected 'module:Class'"
+                    f"{self.id}: entry_point {self.entry_point!r:.200}: expected 'module:Class'"
                 )
         elif not callable(self.entry_point):
             raise TypeError(
@@ -74,7 +73,7 @@ class EnvSpec:
                 f"got {type(self.entry_point).__name__}"
             )
         if self.api not in (None, *APIS):
-            raise ValueError(f"{self.id}: api {self.api!r}: expected one of {APIS}")
+            raise ValueError(f"{self.id}: api {self.api!r:.200}: expected one of {APIS}")
 
     @property
     def name(self) -> str:
@@ -104,10 +103,7 @@ def read_registry(path: Path) -> dict[str, EnvSpec]:
     Raises:
         ValueError: the file is no such YAML; the message says where.
     """
-    try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
+    entries = yaml_of(path.read_bytes(), path)
     if not isinstance(entries, dict):
         raise ValueError(f"{path}: expected a map from id to entry, got {type(entries).__name__}")
     return {env_id: _read_entry(path, env_id, entry) for env_id, entry in entries.items()}
@@ -116,13 +112,14 @@ def read_registry(path: Path) -> dict[str, EnvSpec]:
 def _read_entry(path: Path, env_id: Any, entry: Any) -> EnvSpec:
     if not isinstance(entry, dict) or "entry_point" not in entry or set(entry) - FIELDS:
         raise ValueError(
-            f"{path}: entry {env_id!r}: expected a map with `entry_point` and keys among "
+            f"{path}: entry {env_id!r:.200}: expected a map with `entry_point` and keys among "
             f"{sorted(FIELDS)}"
         )
     for key, kind in (("kwargs", dict), ("extras", list), ("agents", list)):
         if not isinstance(entry.get(key, kind()), kind):
             raise ValueError(
-                f"{path}: entry {env_id!r}: {key}: expected a {kind.__name__}, got {entry[key]!r}"
+                f"{path}: entry {env_id!r:.200}: {key}: expected a {kind.__name__}, got "
+                f"{entry[key]!r:.200}"
             )
     lists = {key: tuple(entry.get(key, ())) for key in ("extras", "agents")}
     try:
@@ -200,12 +197,12 @@ def spec(env_id: str) -> EnvSpec:
     same = [s.id for s in single if versioned and s.name == VERSION.sub("", env_id)]
     if same:
         raise ValueError(
-            f"no environment {env_id!r}: there is {same[-1]!r}; the version history "
+            f"no environment {env_id!r:.200}: there is {same[-1]!r:.200}; the version history "
             "on its page says what changed"
         )
     hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in single))
     end = "" if hint.endswith("?") else ";"
-    raise ValueError(f"no environment {env_id!r}{hint}{end} `llm-marl list` shows them")
+    raise ValueError(f"no environment {env_id!r:.200}{hint}{end} `llm-marl list` shows them")
 
 
 def register(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import json
 import os
 import re
 from abc import ABC, abstractmethod
@@ -20,6 +19,8 @@ from pathlib import Path
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, ClassVar, Concatenate, ParamSpec
+
+from llm_marl_envs.files.foreign import json_of
 
 SPLITS = ("train", "val", "test", "ood")
 # Shares of rows that bring no split of their own; val and test are small because such files are.
@@ -82,7 +83,7 @@ class TaskSource(ABC, Sequence[Task]):
         for task in self:
             if task.id == task_id:
                 return task
-        raise ValueError(f"no task {task_id!r} among the {len(self)} tasks of {self.split!r}")
+        raise ValueError(f"no task {task_id!r:.200} among the {len(self)} tasks of {self.split!r}")
 
     def __iter__(self) -> Iterator[Task]:
         return (self[index] for index in range(len(self)))
@@ -104,11 +105,13 @@ class ListSource(TaskSource):
         self._tasks = tuple(tasks)
         self._by_id = {task.id: task for task in self._tasks}
         if not self._tasks:
-            raise ValueError(f"no tasks in split {split!r}: use another split or add tasks")
+            raise ValueError(f"no tasks in split {split!r:.200}: use another split or add tasks")
         if len(self._by_id) < len(self._tasks):
             ids = [task.id for task in self._tasks]
             repeated = next(i for i in ids if ids.count(i) > 1)
-            raise ValueError(f"task id {repeated!r} appears more than once; ids must be unique")
+            raise ValueError(
+                f"task id {repeated!r:.200} appears more than once; ids must be unique"
+            )
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -120,7 +123,7 @@ class ListSource(TaskSource):
         """As `TaskSource.find`, by dictionary."""
         if task_id not in self._by_id:
             raise ValueError(
-                f"no task {task_id!r} among the {len(self)} tasks of {self.split!r}, "
+                f"no task {task_id!r:.200} among the {len(self)} tasks of {self.split!r}, "
                 f"e.g. {next(iter(self._by_id))!r}"
             )
         return self._by_id[task_id]
@@ -168,7 +171,8 @@ class IndexedSource(TaskSource):
         split, _, index = task_id.rpartition("/")
         if split != self.split or not INDEX.fullmatch(index) or int(index) >= len(self):
             raise ValueError(
-                f"no task {task_id!r}: expected '{self.split}/0' to '{self.split}/{len(self) - 1}'"
+                f"no task {task_id!r:.200}: expected '{self.split}/0' to "
+                f"'{self.split}/{len(self) - 1}'"
             )
         return self[int(index)]
 
@@ -224,8 +228,8 @@ def read_once(
     def opened(tasks: Tasks, *args: P.args, **kwargs: P.kwargs) -> TaskSource:
         if not isinstance(tasks, (str, Path)):
             return opener(tasks, *args, **kwargs)
-        path = Path(tasks)
-        changed_ns = path.stat().st_mtime_ns if path.is_file() else 0
+        # `os.path` also of what is too long for a path, or none.
+        changed_ns = os.stat(tasks).st_mtime_ns if os.path.isfile(tasks) else 0
         return read(str(tasks), changed_ns, *args, **kwargs)
 
     return opened
@@ -256,7 +260,7 @@ def open_tasks(
         TypeError: `tasks` or a row is none of the kinds above.
     """
     if split not in (*splits, "all"):
-        raise ValueError(f"split {split!r}: expected one of {(*splits, 'all')}")
+        raise ValueError(f"split {split!r:.200}: expected one of {(*splits, 'all')}")
     if isinstance(tasks, TaskSource):
         return tasks
     if tasks is None or tasks == "procedural":
@@ -266,7 +270,7 @@ def open_tasks(
     where = f"tasks={str(tasks)!r}, " if isinstance(tasks, (str, Path)) else ""
     if isinstance(tasks, str) and QUESTIONS.match(tasks):
         raise ValueError(
-            f"tasks={tasks!r}: these are questions, and this environment asks none; "
+            f"tasks={tasks!r:.200}: these are questions, and this environment asks none; "
             f"{', '.join(ASKING)} do"
         )
     if isinstance(tasks, str) and tasks.startswith("hub:"):
@@ -305,8 +309,8 @@ def _tasks_of_rows(
     if not tasks:
         sizes = ", ".join(f"{counts[name]} in {name!r}" for name in SPLITS if name in counts)
         raise ValueError(
-            f"{where}no tasks in split {split!r}: there are {sizes}; name another split, 'all' for "
-            "every row, or add tasks"
+            f"{where}no tasks in split {split!r:.200}: there are {sizes}; name another split, "
+            "'all' for every row, or add tasks"
         )
     return tasks
 
@@ -327,7 +331,7 @@ def split_of_row(row: Row, key: str, shares: Sequence[tuple[str, float]] = ROW_S
     own = row.get("split")
     if own is not None:
         if own not in SPLITS:
-            raise ValueError(f"split {own!r}: expected one of {SPLITS}")
+            raise ValueError(f"split {own!r:.200}: expected one of {SPLITS}")
         return own
     draw = unit_hash(key)
     for name, share in shares:
@@ -353,8 +357,10 @@ def jsonl_rows(path: str | Path) -> list[Row]:
     Raises:
         ValueError: the file does not exist, or a line is no JSON object (the line is named).
     """
-    if not Path(path).is_file():
-        raise ValueError(f"tasks={str(path)!r}: no such file; expected the path of a JSONL file")
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"tasks={str(path)!r:.200}: no such file; expected the path of a JSONL file"
+        )
     return parse_jsonl(Path(path).read_bytes(), str(path))
 
 
@@ -368,7 +374,7 @@ def bundled_rows(name: str) -> list[Row]:
     # Looked up among the files that there are, so that no name can lead out of the folder.
     files = {f.name.removesuffix(".jsonl"): f for f in folder.iterdir() if ".jsonl" in f.name}
     if name not in files:
-        raise ValueError(f"no bundled tasks {name!r}; there are {sorted(files)}")
+        raise ValueError(f"no bundled tasks {name!r:.200}; there are {sorted(files)}")
     return parse_jsonl(files[name].read_bytes(), f"bundled:{name}")
 
 
@@ -383,14 +389,10 @@ def parse_jsonl(content: bytes, where: str) -> list[Row]:
     for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line.decode("utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{where}, line {number}: no JSON ({error})") from error
+        place = f"{where}, line {number}"
+        row = json_of(line, place)
         if not isinstance(row, dict):
-            raise ValueError(
-                f"{where}, line {number}: expected an object, got {type(row).__name__}"
-            )
+            raise ValueError(f"{place}: expected an object, got {type(row).__name__}")
         rows.append(row)
     return rows
 

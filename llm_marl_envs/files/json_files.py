@@ -6,12 +6,14 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from llm_marl_envs.files.atomic import make_folder, replacing
+from llm_marl_envs.files.foreign import json_of
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
 LARGEST = 1e100
@@ -48,28 +50,19 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        ValueError: there is no such file, it is half-written or no JSON, it holds no object, or a
-            key of an object twice.
+        ValueError: there is no such file, it is half-written or no JSON as `json_of` reads it, or
+            it holds no object.
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=each_once)
+        value = json_of(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ValueError(f"{path}: no such file") from error
-    except (ValueError, RecursionError) as error:  # also text that is no UTF-8
-        raise ValueError(f"{path}: half-written or no JSON ({error})") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: half-written or {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
-
-
-def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs; raises `ValueError` where a key stands twice."""
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} stands twice")
-    return mapping
 
 
 def finite(value: object) -> bool:
@@ -79,60 +72,82 @@ def finite(value: object) -> bool:
     return abs(value) < LARGEST
 
 
-def from_json(kind: Any, value: Any, where: Any) -> Any:
+def from_json(kind: Any, value: Any, where: Any, *, nan: bool = False) -> Any:
     """A value of JSON as its type says.
 
     Args:
-        kind: a dataclass, `tuple[X, ...]`, `tuple[X, Y]`, `Mapping[str, X]`, `X | None`, bool, int,
-            float, str or Any. A field of a dataclass that has a default may be missing or null,
-            unless its metadata say `needed`; they may say another `key` that it has in files.
+        kind: a dataclass, `tuple[X, ...]`, `tuple[X, Y]`, `Mapping[str, X]`, `X | None`, `Literal`,
+            an enumeration of texts, bool, int, float, str or Any. A field of a dataclass that has a
+            default may be missing or null, unless its metadata say `needed`; they may say another
+            `key` that it has in files. A dataclass with `AS_LIST` is a list of its fields there.
         value: what JSON holds.
         where: the file; begins every error.
+        nan: let NaN and infinite numbers pass as floats.
 
     Raises:
         ValueError: a part is missing or of another kind; the message names it.
     """
     try:
-        return _read(kind, value, "")
+        return _read(kind, value, "", nan)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _read(kind: Any, value: Any, name: str) -> Any:
-    of, inside = get_origin(kind) or kind, get_args(kind)
+def _read(kind: Any, value: Any, name: str, nan: bool) -> Any:
+    of, inside = _parts(kind)
     if of in (Union, UnionType):  # X | None
-        return None if value is None else _read(inside[0], value, name)
-    if is_dataclass(of) and isinstance(value, Mapping):
-        return _record(of, value, f"{name}." if name else "")
+        return None if value is None else _read(inside[0], value, name, nan)
+    listed = getattr(of, "AS_LIST", False)
+    if is_dataclass(of) and isinstance(value, list if listed else Mapping):
+        return _record(of, value, f"{name}." if name else "", nan)
     if of in (Mapping, dict) and isinstance(value, Mapping):
-        return {key: _read(inside[1], entry, f"{name}.{key}") for key, entry in value.items()}
-    if of is tuple and isinstance(value, list):
+        return {key: _read(inside[1], one, f"{name}.{key:.80}", nan) for key, one in value.items()}
+    if of is tuple and isinstance(value, (list, tuple)):
         kinds = [inside[0]] * len(value) if inside[-1] is ... else inside
         if len(kinds) != len(value):
             raise ValueError(f"{name}: expected {len(kinds)} entries, got {len(value)}")
         each = enumerate(zip(kinds, value, strict=True))
-        return tuple(_read(part, entry, f"{name}[{i}]") for i, (part, entry) in each)
-    if of is float and finite(value):
+        return tuple(_read(part, entry, f"{name}[{i}]", nan) for i, (part, entry) in each)
+    if of is float and (finite(value) or (nan and type(value) is float)):
         return float(value)
     if of is Any or (of is not float and type(value) is of):
         return value
-    expected = KINDS.get(of) or ("a list" if of is tuple else "an object")
+    choices = _choices(of, inside)
+    if isinstance(value, str) and value in choices:
+        return choices[choices.index(value)]
+    form = "a list" if of is tuple or listed else "an object"
+    expected = f"one of {[*map(str, choices)]}" if choices else KINDS.get(of, form)
     raise ValueError(f"{name}: expected {expected}, got {value!r:.80}")
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind) or kind, get_args(kind)
+
+
+def _choices(of: Any, inside: tuple[Any, ...]) -> tuple[Any, ...]:
+    return inside if of is Literal else tuple(of) if issubclass(of, Enum) else ()
 
 
 _hints = cache(get_type_hints)
 
 
-def _record(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
+def _record(kind: Any, value: Any, prefix: str, nan: bool) -> Any:
     hints, arguments = _hints(kind), {}
+    if isinstance(value, list):
+        names = [field.name for field in fields(kind)]
+        if len(value) > len(names):
+            raise ValueError(f"{prefix[:-1]}: expected {names}, got {len(value)} entries")
+        value = dict(zip(names, value, strict=False))
     for field in fields(kind):
         key = str(field.metadata.get("key"))
         key = key if key in value else field.name
-        optional = field.default is not MISSING or field.default_factory is not MISSING
-        if key not in value and (field.metadata.get("needed") or not optional):
+        default = field.default is not MISSING or field.default_factory is not MISSING
+        optional = default and not field.metadata.get("needed")
+        if key not in value and not optional:
             raise ValueError(f"'{prefix}{key}' is missing")
         if value.get(key) is not None or not optional:
-            arguments[field.name] = _read(hints[field.name], value[key], f"{prefix}{key}")
+            arguments[field.name] = _read(hints[field.name], value[key], f"{prefix}{key}", nan)
     return kind(**arguments)
 
 
@@ -170,7 +185,7 @@ def claim(path: str | Path, pinned: Mapping[str, Any], what: str) -> None:
     except ValueError as error:
         raise ValueError(f"{error}; delete the folder to begin anew") from error
     if other:
-        lines = [f"{key}: {a!r:.200} there, {b!r:.200} asked" for key, (a, b) in other.items()]
+        lines = [f"{key:.200}: {a!r:.200} there, {b!r:.200} asked" for key, (a, b) in other.items()]
         raise ValueError(
             f"{path.parent} holds another {what} ({'; '.join(lines)}); use another folder or "
             "remove it"

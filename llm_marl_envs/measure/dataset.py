@@ -15,7 +15,7 @@ Texts are kept as they were written, control strings that they spell included: w
 | `position` | int64 | place of the turn in the episode, all agents counted |
 | `env_id`, `env_kwargs` | string | the environment; its arguments as JSON |
 | `task_id` | string | the task |
-| `seed` | int64 | of the reset; the episodes of a group share it |
+| `seed` | int64 | of the reset; each sample of a task has its own |
 | `agents` | list of string | all seats |
 | `stop_reason` | string | `terminated` or `truncated` |
 | `success` | bool or null | whether the task was solved |
@@ -32,6 +32,7 @@ the tool that a message is a result of, else "" |
 | `logprobs` | list of float64 or null | behaviour log-prob of each completion token, natural log |
 | `reward`, `team_reward` | float64, the second or null | as in `records.Turn` |
 | `reward_terms` | list of name, value | the parts of `reward` |
+| `added_terms` | list of name, value | what of them wrappers paid, as the price of a call |
 | `info` | string | the rest of the environment's info as JSON |
 """
 
@@ -46,6 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict, episode_to_dict
 from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.foreign import json_of
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -91,6 +93,7 @@ def features() -> Features:
             "reward": real,
             "team_reward": real,
             "reward_terms": datasets.List({"name": text, "value": real}),
+            "added_terms": datasets.List({"name": text, "value": real}),
             "info": text,
         }
     )
@@ -144,13 +147,16 @@ def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
                 **{n: None if response.get(n) is None else list(response[n]) for n in _OF_TOKENS},
                 "reward": turn["reward"],
                 "team_reward": turn["team_reward"],
-                "reward_terms": [
-                    {"name": name, "value": float(v)} for name, v in turn["reward_terms"].items()
-                ],
+                "reward_terms": _terms(turn["reward_terms"]),
+                "added_terms": _terms(turn.get("added_terms", {})),
                 "info": _json(turn["info"], where),
             }
         )
     return rows
+
+
+def _terms(terms: Mapping[str, float]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": float(value)} for name, value in terms.items()]
 
 
 def _json(value: Any, where: str, **options: Any) -> str:
@@ -204,16 +210,22 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
                 },
                 "reward": row["reward"],
                 "team_reward": row["team_reward"],
-                "reward_terms": {term["name"]: term["value"] for term in row["reward_terms"]},
-                "info": json.loads(row["info"]),
+                **{
+                    column: {term["name"]: term["value"] for term in row[column]}
+                    for column in ("reward_terms", "added_terms")
+                    if column == "reward_terms" or row.get(column) is not None
+                },
+                "info": json_of(row["info"], "info"),
             }
             for row in rows
         ]
         shared = {name: rows[0][name] for name in _OF_EPISODE}
-        kwargs = json.loads(rows[0]["env_kwargs"])
-        shared["idle"] = json.loads(rows[0].get("idle") or "{}")  # earlier datasets lack the column
-    except KeyError as missing:
-        raise ValueError(f"episode {rows[0].get('episode')}: no column {missing}") from missing
+        kwargs = json_of(rows[0]["env_kwargs"], "env_kwargs")
+        shared["idle"] = json_of(rows[0].get("idle") or "{}", "idle")  # earlier ones lack it
+    except (KeyError, TypeError, AttributeError) as error:
+        lacks = isinstance(error, KeyError)
+        what = f"no column {error}" if lacks else f"a column is of the wrong kind ({error})"
+        raise ValueError(f"episode {rows[0].get('episode')!r:.80}: {what}") from error
     return episode_from_dict({"version": 1, **shared, "env_kwargs": kwargs, "turns": turns})
 
 
@@ -264,9 +276,12 @@ def _jsonl_rows(shard: Path) -> Iterator[dict[str, Any]]:
     with open(shard, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield json.loads(line.decode("utf-8"))
+                row = json_of(line)
             except ValueError as error:
-                raise ValueError(f"{shard}, line {number}: half-written or no JSON") from error
+                raise ValueError(f"{shard}, line {number}: half-written or {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{shard}, line {number}: expected an object, got {row!r:.80}")
+            yield row
 
 
 def _parquet_rows(shard: Path) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ class Schedule:
     Attributes:
         starts: one per episode.
         n_tasks: tasks played.
-        samples: episodes per task; of one seed they share the reset and differ in the sampling.
+        samples: episodes per task, each from a reset seed of its own.
     """
 
     starts: tuple[Start, ...]
@@ -65,8 +65,8 @@ class Schedule:
 
 
 def returns_of(episodes: Sequence[Episode]) -> list[float]:
-    """The team return of each episode; of one that failed its floor."""
-    return [episode.team_return for episode in measured(episodes)]
+    """The team return of each episode, as the task paid it; of one that failed its floor."""
+    return [episode.team_task_return for episode in measured(episodes)]
 
 
 def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float]:

@@ -10,16 +10,27 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict, episode_to_dict, plain
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.files.json_files import claim
+from llm_marl_envs.files.atomic import naming
+from llm_marl_envs.files.foreign import json_of
+from llm_marl_envs.files.json_files import claim, from_json
 
 PLAN_FILE = "plan.json"
 EPISODES_FILE = "episodes.jsonl"
 _EXTRA = "evaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What an evaluation adds to an episode: its number in the plan, and seconds that it took."""
+
+    index: int
+    seconds: float
 
 
 class EvaluationLog:
@@ -66,7 +77,7 @@ class EvaluationLog:
         for place, episode in enumerate(episodes):
             extra = {"index": first + place, "seconds": seconds / len(episodes)}
             lines.append(json.dumps({**episode_to_dict(episode), _EXTRA: extra}) + "\n")
-        with open(self.path, "ab") as file:
+        with naming(self.path), open(self.path, "ab") as file:
             if file.tell() != self._bytes:
                 raise ValueError(
                     f"{self.path}: somebody else writes there too; give each evaluation its own "
@@ -96,8 +107,8 @@ class EvaluationLog:
         self._bytes = whole
         for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
             try:
-                self._take(json.loads(line.decode("utf-8")))
-            except (ValueError, KeyError, TypeError) as error:
+                self._take(json_of(line))
+            except ValueError as error:
                 raise ValueError(
                     f"{self.path}, line {number}: {error}; the file is damaged, so remove the "
                     "lines from there on, or the folder"
@@ -108,11 +119,12 @@ class EvaluationLog:
         index = len(self.episodes)
         if index >= len(self.starts):
             raise ValueError(f"more episodes than the {len(self.starts)} of the plan")
-        place = data[_EXTRA]["index"], episode.seed
+        extra: _Place = from_json(_Place, data.get(_EXTRA), _EXTRA)
+        place = extra.index, episode.seed
         if place != (index, self.starts[index].seed):
             raise ValueError(
                 f"episode {place[0]} with seed {place[1]}; the plan has episode {index} with seed "
                 f"{self.starts[index].seed} here"
             )
         self.episodes.append(episode)
-        self.seconds += float(data[_EXTRA]["seconds"])
+        self.seconds += extra.seconds

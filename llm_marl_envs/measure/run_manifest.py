@@ -32,7 +32,7 @@ import llm_marl_envs
 from llm_marl_envs import make
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import plain
-from llm_marl_envs.files.json_files import differing, read_json, write_json
+from llm_marl_envs.files.json_files import differing, from_json, read_json, write_json
 
 MANIFEST_FILE = "run_manifest.json"
 MANIFEST_VERSION = 1
@@ -145,24 +145,51 @@ def _what_runs(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What is read of a session that was before.
+
+    Raises:
+        ValueError: it did not start at a time.
+    """
+
+    started: str
+    status: str
+    hours: float | None = None
+
+    def __post_init__(self) -> None:
+        if datetime.fromisoformat(self.started).tzinfo is None:
+            raise ValueError(f"started: expected a time with its zone, got {self.started!r:.80}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """What is read of a manifest that was before."""
+
+    kind: str
+    sessions: tuple[_Session, ...] = ()
+    config: Mapping[str, Any] | None = None
+
+
 def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """The sessions before this one, and the configuration of the last; None where there is none."""
     if not path.is_file():
         return [], None
     try:
         before = read_json(path)
+        about: _Earlier = from_json(_Earlier, before, path)
     except ValueError as error:
         aside = path.with_suffix(".json.unreadable")
         os.replace(path, aside)
         warnings.warn(f"{error}; kept as {aside.name}, a new manifest is begun", stacklevel=4)
         return [], None
-    if before.get("kind") != kind:
+    if about.kind != kind:
         raise ValueError(
-            f"{path} is the manifest of a run of kind {before.get('kind')!r}, this one is "
+            f"{path} is the manifest of a run of kind {about.kind!r:.80}, this one is "
             f"{kind!r}: give each its own folder"
         )
     sessions = [_ended(session, path.parent) for session in before.get("sessions") or []]
-    return sessions, before.get("config")
+    return sessions, about.config
 
 
 def _ended(session: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def make(
     """
     chosen = spec(env_id)
     if api not in (None, *APIS):
-        raise ValueError(f"api={api!r}: expected None or one of {APIS}")
+        raise ValueError(f"api={api!r:.200}: expected None or one of {APIS}")
     env = _created(chosen, kwargs)
     form = _form(chosen, env)
     seats = {"single_seat": single_seat, "pioneer_observer": pioneer_observer}
@@ -166,6 +166,8 @@ def _changed(env: Any, name: str, options: Any) -> dict[str, Any]:
 
     if not isinstance(options, Mapping):
         raise TypeError(f"{name}={options!r:.80}: expected a dict")
+    if odd := [key for key in options if not isinstance(key, str)]:
+        raise TypeError(f"{name}: expected texts as keys, got {odd[0]!r:.80}")
     if name in ("memory", "channel"):
         env = {"memory": Memory, "channel": Channel}[name](env, **options)
     else:
@@ -241,7 +243,7 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
     try:
         target = from_reference(chosen.entry_point)
     except ImportError as error:
-        raise ImportError(f"{chosen.id}: {error}") from error
+        raise ImportError(f"{chosen.id:.200}: {error!s:.400}") from error
     other = inspect.isclass(target) and not issubclass(target, (ParallelEnv, AECEnv))
     if other or not callable(target):  # seen before anything is called
         raise TypeError(

@@ -40,8 +40,8 @@ def check_team(team: Team, agents: Sequence[str]) -> None:
     unknown = [agent for agent in team if agent not in agents]
     if missing or unknown:
         raise ValueError(
-            f"team seats {sorted(team)}, the environment has {list(agents)}: "
-            f"missing {missing}, unknown {unknown}"
+            f"team seats {sorted(team)!s:.200}, the environment has {list(agents)}: "
+            f"missing {missing}, unknown {unknown!s:.200}"
         )
     for agent, policy in team.items():
         if not isinstance(policy, Policy):

@@ -1,6 +1,6 @@
-"""JSON to and from a server: retries with growing waits, time-outs, and a key that stays home.
+"""JSON to and from a server: retries with growing waits, and a key that stays home.
 
-Standard library only. Errors quote the server, never the key.
+Errors quote the server, never the key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import os
 import random
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +17,19 @@ from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from llm_marl_envs.files.foreign import json_of
+from llm_marl_envs.policies.exchange import HTTPRefusedError, exchange
+
 S = TypeVar("S")
 T = TypeVar("T")
 KEY_VARIABLE = "LLM_MARL_API_KEY"
-RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+LASTING = frozenset({501, 505, 506, 508, 510, 511, 526})
+"""Errors of a server that another attempt would not better."""
+RETRIED = frozenset({408, 409, 425, 429, *range(500, 600)}) - LASTING
+"""Those that pass; 520 to 530 are of proxies, 529 of a server with too much to do."""
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
-QUOTED_CHARS = 500
+QUOTED_CHARS = 200
 
 
 class EndpointError(ConnectionError):
@@ -72,7 +77,7 @@ class JsonServer:
 
     Attributes:
         base: its address, before every path.
-        timeout: seconds that one attempt may take.
+        timeout: seconds that one attempt may take, from the look-up of the name to the last byte.
         retries: further attempts after a failure that may pass.
         key: sent as a bearer token to the address's own scheme, host and port alone; the variable
             `LLM_MARL_API_KEY` where None.
@@ -90,9 +95,7 @@ class JsonServer:
     def __post_init__(self) -> None:
         self.secret()  # one that cannot be sent is refused now
 
-    def ask(
-        self, path: str, body: Any, read: Any, decode: Callable[[bytes], Any] = json.loads
-    ) -> Any:
+    def ask(self, path: str, body: Any, read: Any, decode: Callable[[bytes], Any] = json_of) -> Any:
         """One exchange with retries.
 
         Args:
@@ -136,12 +139,18 @@ class JsonServer:
 
     def hidden(self, text: str) -> str:
         """What a server said, without the key that it may have repeated."""
-        key = self.secret()
-        return text.replace(key, "[key]") if key else text
+        if key := self.secret():
+            text = text.replace(key, "[key]").replace(json.dumps(key)[1:-1], "[key]")
+        return text
 
-    def _quote(self, content: bytes) -> str:
-        text = self.hidden(content[: 8 * QUOTED_CHARS].decode("utf-8", "replace"))
-        return repr(text[:QUOTED_CHARS]) + ("..." if len(text) > QUOTED_CHARS else "")
+    def quoted(self, said: Any) -> str:
+        """The beginning of what a server said, without the key or a half of it."""
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        near = text[: 8 * QUOTED_CHARS]
+        kept = self.hidden(near)
+        if near != text:  # the cut may have left a half
+            kept = kept[: -len(json.dumps(self.secret()))]
+        return kept[:QUOTED_CHARS] + ("..." if len(text) > QUOTED_CHARS else "")
 
     def _attempt(self, url: str, body: Any, read: Any) -> Any:
         headers = {"Content-Type": "application/json"}
@@ -149,30 +158,28 @@ class JsonServer:
             headers["Authorization"] = f"Bearer {key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers)
-        opener = urllib.request.build_opener(_Redirects)
         try:
-            with opener.open(request, timeout=self.timeout) as answer:
-                content = answer.read()
-        except urllib.error.HTTPError as error:
-            text = f"HTTP {error.code} {self.hidden(error.reason)}: {self._quote(_body(error))}"
+            content = exchange(request, self.timeout, _Redirects())
+        except HTTPRefusedError as error:
+            said = self.quoted(error.content)
+            text = f"HTTP {error.code} {self.quoted(error.reason)}: {said!r}"
             if error.code in RETRIED:
                 raise _TransientError(text, _seconds(error.headers.get("Retry-After"))) from error
             if place := error.headers.get("Location"):
-                text += f"; it sends on to {self.hidden(place)!r}, which is not followed: name "
+                text += f"; it sends on to {self.quoted(place)!r}, which is not followed: name "
                 text += "the address that answers"
             raise EndpointError(f"{url}: {text}") from error
         except (OSError, HTTPException) as error:  # refused, reset, timed out, cut short
-            raise _TransientError(f"no answer ({self.hidden(str(error))})") from error
+            raise _TransientError(f"no answer ({self.quoted(error)})") from error
         except ValueError as error:  # it sends on to what is no address
-            raise EndpointError(f"{url}: no answer ({self.hidden(str(error))})") from error
+            raise EndpointError(f"{url}: no answer ({self.quoted(error)})") from error
         try:
             return read(content)
         except UselessAnswerError as error:
-            raise EndpointError(f"{url}: {error}") from error
+            raise EndpointError(f"{url}: {self.quoted(error)}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise _TransientError(
-                f"not the expected answer ({self.hidden(repr(error))}): {self._quote(content)}"
-            ) from error
+            what, said = self.quoted(repr(error)), self.quoted(content)
+            raise _TransientError(f"not the expected answer ({what}): {said!r}") from error
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -214,14 +221,7 @@ def check_url(url: str) -> None:
             f"'http://localhost:8000', and the key in the environment variable {KEY_VARIABLE}"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"url={url!r}: expected e.g. 'http://localhost:8000'")
-
-
-def _body(error: urllib.error.HTTPError) -> bytes:
-    try:
-        return error.read()
-    except (OSError, HTTPException) as broken:
-        return f"(its text broke off: {broken})".encode()
+        raise ValueError(f"url={url!r:.200}: expected e.g. 'http://localhost:8000'")
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -13,6 +13,7 @@ itself: `identity`, a text that changes when it does, and `seats`, the only ones
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from llm_marl_envs.core.specs import spec
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.hub.team_repository import TEAM_FILE, team_folder
 from llm_marl_envs.policies.base import Policy, check_team
-from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.endpoint import EndpointPolicy, at_endpoint
 from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
@@ -75,7 +76,8 @@ class Sampling:
         """
         if self.temperature == 0 and samples > 1:
             raise ValueError(
-                f"{samples} greedy samples of a task are all alike; use 1, or a temperature"
+                f"{samples} greedy samples of a task are all alike but for what chance deals; use "
+                "1 with several seeds, or a temperature"
             )
 
     def at(self, own: float | None = None) -> float:
@@ -84,7 +86,9 @@ class Sampling:
         if chosen is None:
             return DEFAULT_TEMPERATURE
         if not isinstance(chosen, (int, float)) or not 0 <= chosen < math.inf:
-            raise ValueError(f"temperature {chosen!r} of a saved model: expected a number >= 0")
+            raise ValueError(
+                f"temperature {chosen!r:.200} of a saved model: expected a number >= 0"
+            )
         return chosen
 
     @property
@@ -155,7 +159,8 @@ def named_policy(name: str, context: Context) -> Policy:
     policy = make(argument, context)
     if not isinstance(policy, Policy):
         raise TypeError(
-            f"policy {name!r}: expected an object with act(requests), got {type(policy).__name__}"
+            f"policy {name!r:.200}: expected an object with act(requests), got "
+            f"{type(policy).__name__}"
         )
     return policy
 
@@ -176,7 +181,7 @@ def words_of(team: str, env_id: str) -> dict[str, Any]:
         ValueError: its `team.json` is damaged.
     """
     path = Path(team_folder(team)) / TEAM_FILE
-    about = read_json(path) if path.is_file() else {}
+    about = read_json(path) if os.path.isfile(path) else {}
     kwargs = about.get("env_kwargs")
     if about.get("env_id") != spec(env_id).id or not isinstance(kwargs, dict):
         return {}
@@ -187,12 +192,12 @@ def _parts(name: str) -> tuple[str, str]:
     """Kind and argument; a saved team in a folder that is called like a kind is that team."""
     name = team_folder(name)
     path = Path(name)
-    if (path / TEAM_FILE).is_file():
+    if os.path.isfile(path / TEAM_FILE):  # False of what is no path, as it is too long
         return "team", name
     kind, _, argument = name.partition(":")
     if kind in POLICIES:
         return kind, argument
-    if path.is_dir():
+    if os.path.isdir(path):
         if (path / "config.json").is_file():
             return "model", name
         inside = path / "team"
@@ -205,10 +210,10 @@ def _parts(name: str) -> tuple[str, str]:
     if REFERENCE.fullmatch(f"{kind}:{function}"):
         return f"{kind}:{function}", own
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise ValueError(f"{name}: no such folder; expected a saved team, a model or its name")
+        raise ValueError(f"{name:.200}: no such folder; expected a saved team, a model or its name")
     hint = "" if "/" in name else suggestion(name, POLICIES.names())
     if hint:
-        raise ValueError(f"no policy {name!r}{hint}")
+        raise ValueError(f"no policy {name!r:.200}{hint}")
     return "model", name
 
 
@@ -250,7 +255,7 @@ def named_partners(names: Mapping[str, str], context: Context) -> dict[str, Poli
     for agent, name in names.items():
         played = getattr(made[str(name)], "seats", None)
         if played is not None and agent not in played:
-            raise ValueError(f"{name}: this team plays {[*played]}, and no {agent!r}")
+            raise ValueError(f"{name:.200}: this team plays {[*played]}, and no {agent!r:.200}")
     return {agent: made[str(name)] for agent, name in names.items()}
 
 
@@ -264,7 +269,9 @@ def seated(team: Mapping[str, Policy | str], context: Context) -> dict[str, Poli
 def refuse_argument(kind: str, argument: str) -> None:
     """Raise `ValueError` where a kind that takes no argument got one."""
     if argument:
-        raise ValueError(f"policy '{kind}:{argument}': '{kind}' takes no argument; say '{kind}'")
+        raise ValueError(
+            f"policy '{kind}:{argument:.200}': '{kind}' takes no argument; say '{kind}'"
+        )
 
 
 # -- kinds that need no weights --------------------------------------------------------------------
@@ -304,7 +311,7 @@ def make_agreed(argument: str, context: Context) -> Policy:
 
 
 def make_endpoint(argument: str, context: Context) -> Policy:
-    """`endpoint:URL` or `endpoint:URL#MODEL`: an OpenAI-compatible server.
+    """`endpoint:URL` or `endpoint:URL#MODEL`: an OpenAI-compatible server, see `at_endpoint`.
 
     Raises:
         ValueError: no such URL, or variables of a chat template, which the server applies.
@@ -324,18 +331,19 @@ def make_vllm(argument: str, context: Context) -> Policy:
 
 
 def _endpoint(kind: str, argument: str, context: Context, *, token_ids: bool) -> EndpointPolicy:
-    url, _, model = argument.partition("#")
+    url, model, options = at_endpoint(argument)
     check_url(url)  # before anything quotes it
     sampling = context.sampling
     if sampling.template:
         raise ValueError(
-            f"{kind}:{argument}: the server applies its chat template; set "
+            f"{kind}:{argument:.200}: the server applies its chat template; set "
             f"{[*sampling.template]} there"
         )
     return EndpointPolicy(
         url,
-        model or None,
+        model,
         temperature=sampling.at(),
+        options=options,
         max_completion_length=sampling.length,
         token_ids=token_ids,
         tool_format=sampling.tool_format or "line",

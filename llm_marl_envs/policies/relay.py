@@ -66,7 +66,8 @@ def make_relay(argument: str, context: Context) -> Policy:
     parts = names.split(",")
     if not (count.isascii() and count.isdigit()) or len(parts) != 2 or not all(parts):
         raise ValueError(
-            f"relay:{argument}: expected relay:K:FIRST,THEN, a number of actions and two policies"
+            f"relay:{argument:.200}: expected relay:K:FIRST,THEN, a number of actions and two "
+            "policies"
         )
     first, then = (named_policy(name, context) for name in parts)
     return Relay(first, then, int(count))

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from llm_marl_envs.files.cache import fingerprint
+from llm_marl_envs.files.foreign import text_of, yaml_of
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.hub.client import Repository
 from llm_marl_envs.hub.team_repository import (
@@ -186,9 +187,9 @@ def _evaluation(folder: Path, given: str | None) -> dict[str, Any] | None:
 def _card(folder: Path, team: Mapping[str, Any], repository: Repository, measured: Any) -> str:
     """The saved team's own card, whatever people added to it, and below it numbers and commands."""
     own = folder / CARD_FILE
-    text = own.read_text(encoding="utf-8") if own.is_file() else "# A team\n"
+    text = text_of(own.read_bytes(), own) if own.is_file() else "# A team\n"
     front = FRONT.match(text)
-    data = yaml.safe_load(front[1]) if front else {}
+    data = yaml_of(front[1], own) if front else {}
     if not isinstance(data, dict):
         raise ValueError(f"{own}: what stands between the first two --- is no map")
     body = (text[front.end() :] if front else text).partition(ADDED)[0].strip()

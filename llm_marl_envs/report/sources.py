@@ -14,13 +14,13 @@ Files it knows, anywhere below the folder:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.measure.numbers.credit import AUDIT_FILE, CreditAudit, read_credit_audit
 from llm_marl_envs.measure.studies.cross_play import CrossPlay
@@ -211,12 +211,12 @@ def _lines(path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
             continue
         where = f"{path}, line {number}"
         try:
-            value = json.loads(line.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
+            value = json_of(line, where)
+        except ValueError:
             if number == len(lines):  # written line by line, and the writer died in this one
                 notes.append(f"{where} is cut off and left out")
                 return
-            raise ValueError(f"{where}: no JSON: {error}") from error
+            raise
         yield where, value
 
 
@@ -275,7 +275,6 @@ def read_transcript(root: Path, path: Path, label: str, notes: list[str]) -> Tra
     for where, value in _lines(path, notes):
         try:
             episode = episode_from_dict(value)
-            check_values(episode)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         for number, turn in enumerate(value["turns"]):
@@ -285,34 +284,6 @@ def read_transcript(root: Path, path: Path, label: str, notes: list[str]) -> Tra
     if not episodes:
         notes.append(f"{path} holds no episode")
     return Transcript(label, path.relative_to(root).as_posix(), tuple(episodes), trails)
-
-
-def check_values(episode: Episode) -> None:
-    """Refuse what `episode_from_dict` lets pass and a report would trip over.
-
-    Raises:
-        ValueError: no seats; or a name, success, place, action, reward or reward term of the wrong
-            kind.
-    """
-    if not episode.agents:
-        raise ValueError("an episode without agents")
-    if not all(isinstance(name, str) for name in episode.agents):
-        raise ValueError(f"agents {episode.agents!r:.80}: expected names")
-    if not any(episode.success is known for known in (True, False, None)):
-        raise ValueError(f"success {episode.success!r:.80}: expected true, false or null")
-    for turn in episode.turns:
-        if not isinstance(turn.agent, str) or type(turn.index) is not int:
-            raise ValueError(f"turn {turn.index!r:.80} of {turn.agent!r:.80}: expected a number")
-        if not isinstance(turn.action, str):
-            raise ValueError(f"the action of {turn.agent} is no text")
-    paid = [(turn.agent, turn) for turn in episode.turns]
-    for agent, pay in (*paid, *episode.idle.items()):
-        if not isinstance(pay.reward_terms, Mapping):
-            raise ValueError(f"reward_terms of {agent}: expected an object")
-        for name, value in (("reward", pay.reward), *pay.reward_terms.items()):
-            whole = type(value) is int and finite(value)  # a longer one is no float
-            if not (whole or isinstance(value, float)):
-                raise ValueError(f"{name} of {agent}: expected a number, got {value!r:.80}")
 
 
 def _trail(value: Any, where: str) -> Trail:

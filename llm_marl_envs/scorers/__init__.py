@@ -54,9 +54,9 @@ def open_scorer(name: str) -> SharedScorer:
     if first not in SCORERS and REFERENCE.fullmatch(name):
         first, argument = name, ""
     elif first not in SCORERS:
-        raise ValueError(f"scorer {name!r}: expected one of {', '.join(scorer_names())}")
+        raise ValueError(f"scorer {name!r:.200}: expected one of {', '.join(scorer_names())}")
     make, arguments = SCORERS.get(first), [argument] if argument else []
-    what, expected = f"scorer {name!r}", "a class with `score`, or a function that makes one"
+    what, expected = f"scorer {name!r:.200}", "a class with `score`, or a function that makes one"
     check_maker(what, make, arguments, expected)
     scorer = make(*arguments)
     if not callable(getattr(scorer, "score", None)):

@@ -9,8 +9,6 @@ is shown to nobody and answers nothing. Pure functions of any text.
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_marl_envs.core.parsing import answer_of, code_of, lines_of, outside_fences
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.tools.base import CODE
 
 MARK = "call:"
@@ -95,7 +94,7 @@ def _json(text: str) -> Any:
     if depth(text) > DEEPEST:
         raise ValueError("the arguments are nested too deep")
     try:
-        return json.loads(text, parse_constant=_refused, parse_float=_finite)
+        return json_of(text, strict=True)
     except ValueError as error:
         raise ValueError("the arguments are no JSON") from error
 
@@ -112,15 +111,6 @@ def depth(text: str) -> int:
             open_now += (char in "[{") - (char in "]}")
             deepest = max(deepest, open_now)
     return deepest
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    return value if math.isfinite(value) else _refused(number)
-
-
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _unquoted(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 
 from llm_marl_envs.core.parsing import THINK_END, answer_of, lines_of
 from llm_marl_envs.core.spaces import Message, ToolSheet
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.tools.calls import DEEPEST, Call, arguments_of, call_in, depth, is_call_line
 
 ToolFormat = Literal["line", "native"]
@@ -91,7 +92,7 @@ def _written(arguments: Any) -> str:
     if isinstance(arguments, str):
         _check_depth(arguments)
         with suppress(ValueError):  # no JSON: the environment says so
-            arguments = json.loads(arguments)
+            arguments = json_of(arguments)
     if isinstance(arguments, str):
         return " ".join(arguments.split()).replace(THINK_END, ESCAPED_END)
     # Escapes are longer, and what an action may hold is limited: so only where they must be.

@@ -112,7 +112,7 @@ class _Numbers:
             ValueError: an unknown seat.
         """
         if agent not in self.possible_agents:
-            raise ValueError(f"seat {agent!r}: expected one of {self.possible_agents}")
+            raise ValueError(f"seat {agent!r:.200}: expected one of {self.possible_agents}")
         return self.form.action_mask(self.env, agent)
 
 

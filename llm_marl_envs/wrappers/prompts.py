@@ -68,7 +68,7 @@ def _check(key: str, text: Any, names: list[str]) -> None:
     for _, name, form, conversion in parts:
         if name is not None and (name not in names or form or conversion):
             raise ValueError(
-                f"prompts, {key}: {{{name}}} is filled in by nothing; expected names among "
+                f"prompts, {key}: {{{name:.80}}} is filled in by nothing; expected names among "
                 f"{names}, and a brace itself as {{{{ or }}}}"
             )
 

@@ -189,13 +189,15 @@ def _watched(seconds: float, call: Callable[[], Any]) -> Any:
             answer.set_exception(error)
 
     # A daemon, which a process does not wait for at its end.
-    threading.Thread(target=run, daemon=True, name="tool").start()
+    thread = threading.Thread(target=run, daemon=True, name="tool")
+    thread.start()
+    thread.join(seconds)
+    if not answer.done():
+        raise ValueError(f"it did not answer within {seconds:g} s")
     try:
-        return answer.result(seconds)
+        return answer.result()
     except (ValueError, *BROKEN):
         raise
-    except TimeoutError as error:
-        raise ValueError(f"it did not answer within {seconds:g} s") from error
     except Exception as error:  # the seat is told its kind alone
         raise ValueError(f"it failed: {type(error).__name__}") from error
 
@@ -211,7 +213,8 @@ def _times(count: int, more: str = "") -> str:
 def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper, as `Channel`
     """The environment, whose seats may call tools; see the module.
 
-    Bounds stay those of the environment, which has no calls.
+    Bounds stay those of the environment, which has no calls. So do the returns that measurements
+    count: prices and what a scheme pays are learned from, and stand beside.
 
     Args:
         env: an environment of this library, of either form, also with PettingZoo's wrappers around.
@@ -264,9 +267,11 @@ def _made(env: TextEnv, seat: str, names: Any) -> dict[str, Tool]:
         try:
             tool = make(env)
         except ValueError as error:
-            raise ValueError(f"tools, {seat}: {name!r} has nothing to work on: {error}") from error
+            raise ValueError(
+                f"tools, {seat}: {name!r:.200} has nothing to work on: {error}"
+            ) from error
         if tools.setdefault(tool.name, tool) is not tool:
-            raise ValueError(f"tools, {seat}: two tools are called {tool.name!r}")
+            raise ValueError(f"tools, {seat}: two tools are called {tool.name!r:.200}")
     return tools
 
 
@@ -277,15 +282,17 @@ def _class_of(seat: str, name: str) -> type[Tool]:
     tool = TOOLS.get(name) if makes is None or isinstance(makes, type) else makes(argument)
     if not isinstance(tool, type) or not issubclass(tool, Tool) or isabstract(tool):
         raise TypeError(
-            f"tools, {seat}: {name!r}: expected a class derived from Tool that has all it needs, "
-            f"got {tool!r:.80}"
+            f"tools, {seat}: {name!r:.200}: expected a class derived from Tool that has all it "
+            f"needs, got {tool!r:.80}"
         )
     if not re.fullmatch(NAME, str(getattr(tool, "name", ""))):
-        raise ValueError(f"tools, {seat}: {name!r}: a tool's name is a word of at most 64 letters")
+        raise ValueError(
+            f"tools, {seat}: {name!r:.200}: a tool's name is a word of at most 64 letters"
+        )
     price: Any = tool.price
     if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < inf:
         raise ValueError(
-            f"tools, {seat}: {name!r} has price={price!r}: expected a number, 0 or more"
+            f"tools, {seat}: {name!r:.200} has price={price!r:.200}: expected a number, 0 or more"
         )
     return tool
 
@@ -300,13 +307,12 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
     env.replayable &= all(tool.replayable for tool in all_tools)
     dearest = max(tool.price for tool in all_tools) if rules.price is None else rules.price
-    low, high = env.reward_range
     worst, best = 0.0, 0.0
     if rules.scheme == "toolrl":
         worst, best = WORST, BEST + FORMAT
         for seat in tools:
             _check_known(env, seat)
-    env.reward_range = (low + (worst - dearest) * rules.calls, high + best * rules.calls)
+    env.widen((worst - dearest) * rules.calls, best * rules.calls)
 
 
 def _check_known(env: TextEnv, seat: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from llm_marl_envs.policies import json_server
 
-Reply = tuple[int, dict[str, str], bytes]
+Reply = tuple[int, dict[str, str], bytes | Iterable[bytes]]
 
 
 def completion(text: Any, **changes: Any) -> Reply:
@@ -64,10 +64,16 @@ class Server:
             def reply(self, reply: Reply) -> None:
                 status, headers, content = reply
                 self.send_response(status)
-                for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                whole = isinstance(content, bytes)
+                sized = {"Content-Length": str(len(content))} if whole else {}
+                for name, value in {**sized, **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(content)
+                try:
+                    for part in [content] if whole else content:
+                        self.wfile.write(part)
+                except OSError:
+                    """Nobody listens any more."""
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Quiet."""

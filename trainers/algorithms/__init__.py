@@ -55,10 +55,13 @@ def algorithm_class(name: str) -> type[Algorithm]:
     """
     algorithm = ALGORITHMS.get(name)
     if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
-        raise TypeError(f"algorithm {name!r}: expected a subclass of Algorithm, got {algorithm!r}")
+        raise TypeError(
+            f"algorithm {name!r:.200}: expected a subclass of Algorithm, got {algorithm!r:.200}"
+        )
     if not isinstance(getattr(algorithm, "name", None), str):
         raise TypeError(
-            f"algorithm {name!r}: {algorithm.__name__} has no name, which logs and errors need; "
+            f"algorithm {name!r:.200}: {algorithm.__name__} has no name, which logs and errors "
+            "need; "
             'give the class one, as in  name = "mine"'
         )
     return algorithm

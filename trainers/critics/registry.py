@@ -32,7 +32,9 @@ def make_critic(settings: CriticSettings, seed: int) -> Critic:
     """
     kind = CRITICS.get(settings.critic)
     if not (isinstance(kind, type) and issubclass(kind, Critic)):
-        raise TypeError(f"critic {settings.critic!r}: expected a subclass of Critic, got {kind!r}")
+        raise TypeError(
+            f"critic {settings.critic!r:.200}: expected a subclass of Critic, got {kind!r:.200}"
+        )
     return kind(settings, seed)
 
 

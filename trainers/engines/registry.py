@@ -33,7 +33,9 @@ def engine_class(chosen: Chosen) -> tuple[type[SamplingEngine], dict[str, Any]]:
     name, settings = name_and_options("engine", chosen)
     engine = ENGINES.get(name)
     if not (isinstance(engine, type) and issubclass(engine, SamplingEngine)):
-        raise TypeError(f"engine {name!r}: expected a subclass of SamplingEngine, got {engine!r}")
+        raise TypeError(
+            f"engine {name!r:.200}: expected a subclass of SamplingEngine, got {engine!r:.200}"
+        )
     return engine, settings
 
 

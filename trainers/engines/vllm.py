@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.policies.endpoint import sampled
 from llm_marl_envs.policies.json_server import (
     EndpointError,
     JsonServer,
@@ -33,6 +34,14 @@ SETTINGS = ("urls", "per_node", "start", "exact", "timeout", "retries", "concurr
 """What a run file may say."""
 PROBES = 4
 PROBE_TOKENS = 8
+SERVED = {
+    *("r", "rank_pattern", "lora_alpha", "alpha_pattern", "use_rslora", "lora_dropout"),
+    *("target_modules", "exclude_modules", "target_parameters", "layers_to_transform"),
+    *("layers_pattern", "fan_in_fan_out", "init_lora_weights", "eva_config", "lora_ga_config"),
+    *("task_type", "peft_type", "auto_mapping", "peft_version", "base_model_name_or_path"),
+    *("revision", "inference_mode", "runtime_config"),
+}
+"""Settings of LoRA that vLLM reads, or that change nothing once an adapter is made."""
 
 
 class VLLMEngine(SamplingEngine):
@@ -199,10 +208,9 @@ class VLLMEngine(SamplingEngine):
             if self.weights.by_name and model != version.name:
                 raise UselessAnswerError(f"{model!r} answered, {version.name!r} was asked")
             choice = answer["choices"][0]
-            ids = tuple(int(token) for token in choice["token_ids"])
-            logprobs = tuple(float(entry["logprob"]) for entry in choice["logprobs"]["content"])
-            if len(ids) != len(logprobs) or not ids:
-                raise UselessAnswerError(f"{len(ids)} ids and {len(logprobs)} log-probs")
+            ids, logprobs = sampled(choice["token_ids"], choice["logprobs"]["content"])
+            if not ids:
+                raise UselessAnswerError("it sent no token")
             return Drawn(ids, logprobs, version.name)
 
         try:
@@ -263,12 +271,22 @@ def refuse_unservable(team: TeamModel) -> None:
             "trained embeddings": getattr(config, "trainable_token_indices", None),
             f"{kind} adapters": kind != "LORA",
         }
+        for field in dataclasses.fields(config):
+            barred[f"the setting {field.name}"] = field.name not in SERVED and _is_set(
+                config, field
+            )
         for reason, present in barred.items():
             if present:
                 raise ValueError(
                     f"engine vllm: it serves plain LoRA adapters, and {policy} has {reason}; use "
                     "plain LoRA, or engine='generate'"
                 )
+
+
+def _is_set(config: Any, field: dataclasses.Field[Any]) -> bool:
+    """Whether a setting asks for anything."""
+    value = getattr(config, field.name)
+    return bool(value) and value != field.default
 
 
 def _urls_of(

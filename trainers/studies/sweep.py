@@ -125,7 +125,7 @@ def read_sweep(file: str | Path) -> list[Point]:
     evaluation = sweep.get("evaluate")
     if evaluation is not None:
         if not isinstance(evaluation, dict):
-            raise ValueError(f"{file}, evaluate: expected a map, got {evaluation!r}")
+            raise ValueError(f"{file}, evaluate: expected a map, got {evaluation!r:.200}")
         refuse_unknown(f"{file}, evaluate", evaluation, EVALUATION)
         hints = {name: type(value) for name, value in EVALUATION.items()}
         check_types(f"{file}, evaluate", evaluation, hints)
@@ -156,11 +156,11 @@ def read_sweep(file: str | Path) -> list[Point]:
     for point in points:
         other = meanings.setdefault(point.digest, point.name)
         if other != point.name:
-            raise ValueError(f"{file}: {other!r} and {point.name!r} are the same run")
+            raise ValueError(f"{file}: {other!r:.200} and {point.name!r:.200} are the same run")
     _check_evaluations(file, points)
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{file}: two runs are called {name!r}; is a value listed twice?")
+            raise ValueError(f"{file}: two runs are called {name!r:.200}; is a value listed twice?")
     return points
 
 
@@ -191,19 +191,23 @@ def _variants(
     if variants is None:
         return {None: {}}
     if not isinstance(variants, dict) or not variants:
-        raise ValueError(f"{file}, variants: expected a map from names, got {variants!r}")
+        raise ValueError(f"{file}, variants: expected a map from names, got {variants!r:.200}")
     by_name: dict[str | None, dict[str, Any]] = {}
     for name, changes in variants.items():
         if not isinstance(changes, dict):
-            raise ValueError(f"{file}, variants: {name!r} needs a map of settings, got {changes!r}")
+            raise ValueError(
+                f"{file}, variants: {name!r:.200} needs a map of settings, got {changes!r:.200}"
+            )
         if str(name) in by_name:
-            raise ValueError(f"{file}, variants: two are called {name!r}")
+            raise ValueError(f"{file}, variants: two are called {name!r:.200}")
         by_name[str(name)] = own = _plain_keys(f"{file}, variants, {name!r}", changes)
         for key in own:
             taken = any(_overlap(key, other) for other in grid)
             if key in OWN_SETTINGS or taken:
                 where = "the grid" if taken else "the sweep"
-                raise ValueError(f"{file}, variants: {key!r} of {name!r} is decided by {where}")
+                raise ValueError(
+                    f"{file}, variants: {key!r:.200} of {name!r:.200} is decided by {where}"
+                )
     return by_name
 
 
@@ -215,7 +219,7 @@ def _plain_keys(where: str, settings: Mapping[Any, Any]) -> dict[str, Any]:
     """
     for name, other in itertools.combinations(map(str, settings), 2):
         if _overlap(name, other):
-            raise ValueError(f"{where}: {name!r} and {other!r} set the same thing")
+            raise ValueError(f"{where}: {name!r:.200} and {other!r:.200} set the same thing")
     return {str(key).removeprefix("trainer."): value for key, value in settings.items()}
 
 
@@ -230,13 +234,17 @@ def _overlap(key: str, other: str) -> bool:
 def _grid(file: Path, grid: Any) -> dict[str, list[Any]]:
     grid = {} if grid is None else grid
     if not isinstance(grid, dict):
-        raise ValueError(f"{file}, grid: expected a map from settings to lists, got {grid!r}")
+        raise ValueError(f"{file}, grid: expected a map from settings to lists, got {grid!r:.200}")
     grid = _plain_keys(f"{file}, grid", grid)
     for key, values in grid.items():
         if key in OWN_SETTINGS:
-            raise ValueError(f"{file}, grid: {key!r} is decided by the sweep; for seeds use seeds:")
+            raise ValueError(
+                f"{file}, grid: {key!r:.200} is decided by the sweep; for seeds use seeds:"
+            )
         if not isinstance(values, list) or not values:
-            raise ValueError(f"{file}, grid: {key!r} needs a list of values, got {values!r}")
+            raise ValueError(
+                f"{file}, grid: {key!r:.200} needs a list of values, got {values!r:.200}"
+            )
     return grid
 
 
@@ -245,7 +253,9 @@ def _seeds(file: Path, seeds: Any) -> list[int]:
         return list(range(seeds))
     if isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds):
         return seeds
-    raise ValueError(f"{file}, seeds: expected a number >= 1 or a list of whole numbers: {seeds!r}")
+    raise ValueError(
+        f"{file}, seeds: expected a number >= 1 or a list of whole numbers: {seeds!r:.200}"
+    )
 
 
 def _name(settings: Mapping[str, Any], seed: int) -> str:

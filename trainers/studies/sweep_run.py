@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import queue
 import shlex
@@ -27,6 +26,7 @@ from typing import Any
 from llm_marl_envs.commands.exit_status import ending
 from llm_marl_envs.core.errors import Stopped
 from llm_marl_envs.core.plugins import import_plugins, plugin_options
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.measure.numbers.diagnosis import diagnose
 from llm_marl_envs.measure.numbers.format import whole
@@ -274,7 +274,9 @@ def measure_point(
 def _template(trainer: Mapping[str, Any]) -> dict[str, Any]:
     """The chat template's variables, which a run file may give as JSON text."""
     variables = trainer.get("chat_template_kwargs") or {}
-    return dict(json.loads(variables) if isinstance(variables, str) else variables)
+    if isinstance(variables, str):
+        variables = json_of(variables, "chat_template_kwargs")
+    return dict(variables)
 
 
 def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = ()) -> int:
@@ -292,7 +294,7 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
     points = read_sweep(file)
     for option in options:
         if not option.startswith("--") or "\n" in option:
-            raise ValueError(f"SLURM option {option!r}: expected e.g. --time=2:00:00")
+            raise ValueError(f"SLURM option {option!r:.200}: expected e.g. --time=2:00:00")
     here = Path.cwd()
     keys = {option.partition("=")[0] for option in options}
     own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}

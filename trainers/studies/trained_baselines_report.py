@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from string import ascii_uppercase
 from typing import Any
 
+from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.pictures import require_matplotlib
 from llm_marl_envs.measure.numbers.estimates import over_runs
 from llm_marl_envs.measure.numbers.format import format_table, number, whole, with_interval
@@ -112,7 +112,7 @@ def save_picture(results: Mapping[str, Any], folder: Path) -> Path:
     for number_of, name in enumerate(results["learning_rates"]):
         runs = [f"variant-{name}_*seed-{run['seed']}" for run in results["methods"][TEAM]]
         files = [file for run in runs for file in folder.glob(f"final/{run}/train/{LOG_FILE}")]
-        logs = [[json.loads(x) for x in file.read_text("utf-8").splitlines()] for file in files]
+        logs = [[json_of(x, file) for x in file.read_bytes().splitlines()] for file in files]
         line = curve(logs, "reward")
         if line is not None:
             right.plot(line.steps, _smooth(line.mean), color=f"C{number_of}", label=name)

@@ -44,13 +44,13 @@ def check_trackers(report_to: str | Sequence[str] | None) -> None:
             )
         if name not in INTEGRATION_TO_CALLBACK:
             hint = suggestion(name, INTEGRATION_TO_CALLBACK)
-            raise ValueError(f"report_to={name!r}: no such tracker{hint}")
+            raise ValueError(f"report_to={name!r:.200}: no such tracker{hint}")
         # transformers' list leaves Flyte out, which complains itself.
         if name != "flyte" and name not in installed:
             package = PACKAGES.get(name, name)
             raise ImportError(
-                f"report_to={name!r}: {package!r} is not installed; pip install {package}, or "
-                "report_to='none'"
+                f"report_to={name!r:.200}: {package!r:.200} is not installed; pip install "
+                f"{package}, or report_to='none'"
             )
 
 

@@ -7,11 +7,11 @@ be printed. The outputs stay in the tests, which run apart from the programs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_marl_envs.core.tasks import Row
+from llm_marl_envs.files.foreign import json_of
 
 ENTRY_POINT = "solve"
 COLUMNS = ("input_output", "public_tests", "private_tests", "public_test_cases", "test_cases")
@@ -72,14 +72,14 @@ def _pairs(row: Row) -> list[tuple[str, str]]:
 def _read(name: str, tests: Any) -> list[tuple[str, str]]:
     if isinstance(tests, str):
         try:
-            tests = json.loads(tests)
+            tests = json_of(tests)
         except ValueError as error:
             raise ValueError(f"{name}: expected JSON, got {tests[:60]!r} ({error})") from None
     if isinstance(tests, Mapping):
         if tests.get("fn_name"):
             raise ValueError(
-                f"{name}: tests of the function {tests['fn_name']!r}, not of standard input; give "
-                "such rows asserts in a column `test` and the name in `entry_point`"
+                f"{name}: tests of the function {tests['fn_name']!r:.80}, not of standard input; "
+                "give such rows asserts in a column `test` and the name in `entry_point`"
             )
         inputs = tests.get("inputs", tests.get("input", ()))
         outputs = tests.get("outputs", tests.get("output", ()))

@@ -69,7 +69,7 @@ def task_of_row(row: Row) -> Task:
     entry_point = _text(row, "entry_point") or _called_by(tests, _text(row, "code"))
     if not entry_point.isidentifier():
         raise ValueError(
-            f"entry_point {entry_point!r}: expected a function name in one of the columns "
+            f"entry_point {entry_point!r:.200}: expected a function name in one of the columns "
             f"{NAMES['entry_point']}, or tests that call one function; got {sorted(row)}"
         )
     preamble, signature = _read_statement(prompt, entry_point)

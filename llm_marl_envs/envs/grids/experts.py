@@ -69,7 +69,7 @@ class GridExperts(ListeningExperts):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """What the tool reads out, or prints; the planner's answer."""
         if convention not in self.fixed:
-            raise ValueError(f"convention {convention!r}: expected one of {self.fixed}")
+            raise ValueError(f"convention {convention!r:.200}: expected one of {self.fixed}")
         if agent == TOOL:
             return self._reading(task, convention)
         return answer(self.found(task, convention, messages))
@@ -185,7 +185,7 @@ class MazeExperts(ListeningExperts):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """A part, a way, or moves that are named."""
         if convention not in LEADERS:
-            raise ValueError(f"convention {convention!r}: expected one of {LEADERS}")
+            raise ValueError(f"convention {convention!r:.200}: expected one of {LEADERS}")
         leader = self._leader(convention)
         spoken = sum(message.role == "assistant" for message in messages)
         if spoken % (self.talk + 1) < self.talk:

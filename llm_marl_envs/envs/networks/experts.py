@@ -146,7 +146,7 @@ class NodeExperts(ListeningExperts):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """What the node writes to its neighbours; its answer in the last turn."""
         if convention not in ORDERS:
-            raise ValueError(f"convention {convention!r}: expected one of {ORDERS}")
+            raise ValueError(f"convention {convention!r:.200}: expected one of {ORDERS}")
         problem, network, seat = task.data["problem"], network_of(task), self.seats[agent]
         own = (network.values if problem == "consensus" else network.names)[seat]
         mind = Mind(own, len(network.lines[seat]), convention == "last")

@@ -118,7 +118,7 @@ def task_of_row(row: Row, nodes: int) -> Task:
     """
     problem = row.get("problem")
     if not isinstance(problem, str) or problem not in PROBLEMS:
-        raise ValueError(f"problem={problem!r}: expected one of {tuple(PROBLEMS)}")
+        raise ValueError(f"problem={problem!r:.200}: expected one of {tuple(PROBLEMS)}")
     edges = _edges_of(row, nodes)
     key = f"{problem}/{sorted(edges)}/{row.get('names')}/{row.get('values')}"
     split = split_of_row(row, key)
@@ -168,7 +168,7 @@ def check_size(task: Task, nodes: int) -> Mapping[str, Any]:
     """The data of a task; raises `ValueError` where its network has another number of nodes."""
     if len(task.data["lines"]) != nodes:
         raise ValueError(
-            f"task {task.id!r} has {len(task.data['lines'])} nodes, and the environment {nodes}; "
-            "make the environment with that number of `nodes`"
+            f"task {task.id!r:.200} has {len(task.data['lines'])} nodes, and the environment "
+            f"{nodes}; make the environment with that number of `nodes`"
         )
     return task.data

@@ -58,7 +58,8 @@ class EvidenceExperts(ListeningExperts):
         question, names = question_of(task), self.conventions(task)
         if convention not in names:
             raise ValueError(
-                f"convention {convention!r}: this question of kind {question.kind!r} has {names}; "
+                f"convention {convention!r:.200}: this question of kind {question.kind!r:.200} has "
+                f"{names}; "
                 "experts know generated questions in as many parts as seats hold evidence, and "
                 "all questions under info='full'"
             )

@@ -83,7 +83,7 @@ def question_of(task: Task) -> Question:
     try:
         values: dict[str, Any] = {f.name: task.data[f.name] for f in fields(Question)}
     except KeyError as missing:
-        raise ValueError(f"task {task.id!r} is no question: it lacks {missing}") from missing
+        raise ValueError(f"task {task.id!r:.200} is no question: it lacks {missing}") from missing
     for name in ("also", "choices", "evidence", "shared"):
         values[name] = tuple(values[name])
     values["parts"] = tuple(tuple(part) for part in values["parts"])

@@ -36,7 +36,7 @@ def gym_questions(name: str, split: str) -> ListSource:
         ImportError: reasoning-gym is not installed.
     """
     if name not in ALLOWED:
-        raise ValueError(f"tasks='reasoning-gym:{name}': expected one of the sets {ALLOWED}")
+        raise ValueError(f"tasks='reasoning-gym:{name:.80}': expected one of the sets {ALLOWED}")
     if split not in SIZES:
         raise ValueError(f"split {split!r}: reasoning-gym's sets have {tuple(SIZES)}")
     try:

@@ -33,7 +33,7 @@ def task_of_row(row: Row) -> Task:
     answer, kind = _answer(row)
     level = row.get("level", 0)
     if isinstance(level, bool) or not isinstance(level, int):
-        raise ValueError(f"level {level!r}: expected an integer")
+        raise ValueError(f"level {level!r:.200}: expected an integer")
     choices = _texts(row, "choices")
     question = Question(
         kind=str(row.get("kind") or kind),
@@ -48,7 +48,7 @@ def task_of_row(row: Row) -> Task:
     )
     for right in question.right if choices else ():
         if not any(same_answer(right, choice) for choice in choices):
-            raise ValueError(f"answer {right!r} is none of the choices {list(choices)}")
+            raise ValueError(f"answer {right!r:.200} is none of the choices {list(choices)}")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     task_id = str(row.get("task_id") or row.get("id") or digest)
     return task_of(question, task_id, split_of_row(row, question.identity()))

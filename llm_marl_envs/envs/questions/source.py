@@ -61,12 +61,12 @@ class ProceduralQuestions(IndexedSource):
     def __init__(self, split: str, *, kinds: Sequence[str], level: int = 1, parts: int = 3) -> None:
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown or not kinds:
-            raise ValueError(f"kinds={list(kinds)}: expected some of {list(KINDS)}")
+            raise ValueError(f"kinds={list(kinds)!s:.200}: expected some of {list(KINDS)}")
         highest = MAX_LEVEL - (split == "ood")
         if split not in SPLITS or level not in range(1, highest + 1):
             raise ValueError(
-                f"split {split!r}, level {level!r}: expected one of {SPLITS} and level 1 to "
-                f"{highest} ('ood' is one level harder than its level says)"
+                f"split {split!r:.200}, level {level!r:.200}: expected one of {SPLITS} and level 1 "
+                f"to {highest} ('ood' is one level harder than its level says)"
             )
         super().__init__(split)
         self.kinds = tuple(kinds)
@@ -142,7 +142,7 @@ def question_tasks(
         names, _, number = tasks.removeprefix(GENERATED).partition(":")
         chosen = tuple(name.strip() for name in names.split(","))
         if number and not number.isdecimal():
-            raise ValueError(f"tasks={tasks!r}: expected 'generated:<kind>,<kind>:<level>'")
+            raise ValueError(f"tasks={tasks!r:.200}: expected 'generated:<kind>,<kind>:<level>'")
         level, tasks = int(number or level), None
     return _opened(tasks, split, chosen, level, parts)
 

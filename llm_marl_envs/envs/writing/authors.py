@@ -137,15 +137,15 @@ class CoopWritingEnv(TextParallelEnv):
         document = document_of(task.data)
         if document is not None and document.seats != len(self.seats):
             raise ValueError(
-                f"n_agents={len(self.seats)}: task {task.id!r} is divided over {document.seats} "
-                f"authors; use n_agents={document.seats}, or leave out `tasks`"
+                f"n_agents={len(self.seats)}: task {task.id!r:.200} is divided over "
+                f"{document.seats} authors; use n_agents={document.seats}, or leave out `tasks`"
             )
         if document is None and self.divided:
-            raise ValueError(f"task {task.id!r} has no facts to divide; use info='full'")
+            raise ValueError(f"task {task.id!r:.200} has no facts to divide; use info='full'")
         if (document is None) != self.blocking and self.reward_scheme != PAPER:
             raise ValueError(
-                f"task {task.id!r} cannot be paid by {self.reward_scheme!r}: {GROUNDED!r} is for "
-                "generated tasks alone, scorers are for texts from outside"
+                f"task {task.id!r:.200} cannot be paid by {self.reward_scheme!r}: {GROUNDED!r} is "
+                "for generated tasks alone, scorers are for texts from outside"
             )
         seat = self.seats.index(agent)
         if document is None:
@@ -308,14 +308,14 @@ def reward_of(reward: str | None, source: TaskSource, generated: bool, seats: in
     if generated:
         if reward not in (None, GROUNDED, PAPER):
             raise ValueError(
-                f"reward={reward!r}: generated tasks take {GROUNDED!r} or {PAPER!r}; scorers are "
-                "for texts from outside"
+                f"reward={reward!r:.200}: generated tasks take {GROUNDED!r} or {PAPER!r}; scorers "
+                "are for texts from outside"
             )
         return reward or GROUNDED
     if reward is None or reward == GROUNDED:
         raise ValueError(
-            f"reward={reward!r}: nobody knows the facts of these texts; say what they are worth: "
-            f"give one of {', '.join([PAPER, *scorer_names()])}; docs/writing.md has what "
+            f"reward={reward!r:.200}: nobody knows the facts of these texts; say what they are "
+            f"worth: give one of {', '.join([PAPER, *scorer_names()])}; docs/writing.md has what "
             "attacks earn under each"
         )
     if reward == PAPER:

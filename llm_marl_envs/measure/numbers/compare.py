@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.core.records import terms_of_wrappers
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.measure.numbers.estimates import (
     ALIKE,
@@ -42,6 +43,12 @@ LEAST_DRAWN = 1 / (MAX_EXACT + 1)
 AT_ONCE = 2_000_000
 """So many numbers are permuted at once, however many tasks there are: SciPy holds copies of all."""
 METRICS = ("return", "success")
+RESETS = {
+    "other": "A and B played the tasks from other reset seeds, so what chance dealt differs, too: "
+    "for pairs evaluate both with the same --seed and --samples",
+    "unknown": "One side does not say which reset seeds it played (an older release wrote it), so "
+    "chance may have dealt otherwise: evaluate it again, into another folder",
+}
 # Sums of floats in another order differ in the last bits; such differences are alike.
 TIE = 1e-12
 
@@ -72,6 +79,8 @@ class Comparison:
         failed: episodes of A and of B whose environment raised; they earned their floor.
         alike: whether the difference of two checkpoints is the same on every task.
         temperatures: those that A and B sampled at, where they are not the same; else nothing.
+        resets: "" where every run played each task from the same reset seeds; "other" where not,
+            and "unknown" where a file of an older release does not say.
     """
 
     of: str
@@ -91,6 +100,7 @@ class Comparison:
     failed: tuple[int, int] = (0, 0)
     alike: bool = False
     temperatures: tuple[str, ...] = ()
+    resets: str = ""
 
 
 def compare(
@@ -309,15 +319,17 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
             tasks of one id.
     """
     if metric not in METRICS:
-        raise ValueError(f"metric={metric!r}: expected one of {METRICS}")
+        raise ValueError(f"metric={metric!r:.200}: expected one of {METRICS}")
     field = "returns" if metric == "return" else "solved"
     means: dict[str, float] = {}
     for task in result["tasks"]:
         values = task[field]
         if values is None:
-            raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
+            raise ValueError(f"task {task['task_id']!r:.200} has no success; compare the return")
         if task["task_id"] in means:
-            raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
+            raise ValueError(
+                f"task {task['task_id']!r:.200} is there twice; tasks cannot be paired"
+            )
         means[task["task_id"]] = exact_mean(values)
     return means
 
@@ -334,20 +346,56 @@ def compare_results(
 
     Raises:
         ValueError: results of different environments, arguments or tasks, one team that stands for
-            several runs, and as `compare`.
+            several runs, returns with prices beside returns without, and as `compare`.
     """
     for field in ("env_id", "env_kwargs", "tasks_sha256"):
         values = [result[field] for result in (*a, *b) if result.get(field) is not None]
         if odd := [value for value in values if value != values[0]]:
             raise ValueError(
-                f"results of different environments: {field} is {values[0]!r} and {odd[0]!r}"
+                f"results of different environments: {field} is {values[0]!r:.200} and "
+                f"{odd[0]!r:.200}"
             )
+    _refuse_prices_inside([*a, *b])
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
     failed = tuple(sum(result.get("failed", 0) for result in side) for side in (a, b))
     sides = ([scores_of(result, metric) for result in side] for side in (a, b))
     comparison = compare(*sides, metric=metric, clusters=_clusters(a[0], b[0]) if a and b else None)
-    return replace(comparison, failed=failed, temperatures=_temperatures(a, b))
+    return replace(
+        comparison, failed=failed, temperatures=_temperatures(a, b), resets=_resets([*a, *b])
+    )
+
+
+def _resets(results: Sequence[Mapping[str, Any]]) -> str:
+    """As `Comparison.resets`.
+
+    Older releases did not say. Their first sample had the reset seed of today, and further ones had
+    the same.
+    """
+    played = [{t["task_id"]: t.get("resets") for t in result["tasks"]} for result in results]
+    silent = [None in resets.values() for resets in played]
+    if not any(silent):
+        first, *others = ({t: sorted(seeds) for t, seeds in one.items()} for one in played)
+        return "other" if any(other != first for other in others) else ""
+    seeds = [result.get("seeds") for result in results]
+    if any(one != seeds[0] for one in seeds):
+        return "unknown" if None in seeds else "other"
+    return "" if all(silent) or all(r.get("samples") == 1 for r in results) else "unknown"
+
+
+def _refuse_prices_inside(results: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse returns with what wrappers paid, as older releases summed up, beside others."""
+    inside = [
+        bool((terms_of_wrappers(r.get("env_kwargs") or {}) or set()) & {*r.get("reward_terms", ())})
+        for r in results
+    ]
+    if any(inside) and not all(inside):
+        team = results[inside.index(True)].get("team")
+        raise ValueError(
+            f"the returns of {team!r:.80} hold what the channel or tools paid (an older release "
+            "summed them up), the others do not: run llm-marl eval again into its folder, which "
+            "only sums up what is there"
+        )
 
 
 def _clusters(*results: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -378,7 +426,8 @@ def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
         identity = result.get("identity")
         if identity is not None and identity in seen:
             raise ValueError(
-                f"{result.get('team')!r} is there more than once ({identity}); runs are trainings "
+                f"{result.get('team')!r:.200} is there more than once ({identity}); runs are "
+                "trainings "
                 "of their own, so for more episodes of one team evaluate it once with more --seed "
                 "or --samples"
             )
@@ -402,6 +451,8 @@ def report(result: Comparison) -> str:
             f"episodes that failed, because the environment raised: A {result.failed[0]}, B "
             f"{result.failed[1]}; each counts as the smallest return that the environment declares"
         )
+    if result.resets:
+        lines.append(RESETS[result.resets])
     if result.temperatures:
         a, b = result.temperatures
         lines.append(

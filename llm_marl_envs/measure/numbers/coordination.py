@@ -172,7 +172,8 @@ class CooperationIndex:
 def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex | None:
     """How far a team got beyond what one seat alone can get, by `env.bounds(task)`.
 
-    None where the bounds are not known.
+    None where the bounds are not known. They are of the task, and so is what is counted: neither
+    prices nor what a scheme pays.
 
     Args:
         env: one copy of the environment that the episodes were played in.
@@ -182,7 +183,7 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
     returns: dict[str, list[float]] = {}
     shared: dict[str, tuple[str, ...]] = {}
     for episode in measured(episodes):
-        returns.setdefault(episode.task_id, []).append(episode.team_return)
+        returns.setdefault(episode.task_id, []).append(episode.team_task_return)
         shared[episode.task_id] = shared.get(episode.task_id) or episode.clusters
     index, above, clusters = [], [], []
     for task_id, earned in returns.items():

@@ -26,7 +26,7 @@ Entry = Mapping[str, Any]
 
 COSINE = "/grad_cosine"
 """How the log's names of it end; what stands before is the policy's."""
-NOT_POLICIES = ("reward_terms/", "algorithm/")
+NOT_POLICIES = ("reward_terms/", "added_terms/", "algorithm/")
 """What stands before names that others choose, such as a reward term called "cut"."""
 LEAST_UPDATES = 20
 """Of a window, and of a run that is judged at all. The alarm of flat rewards waits as long."""

@@ -19,6 +19,7 @@ from itertools import combinations
 from typing import Literal
 
 from llm_marl_envs.core.answers import canonical
+from llm_marl_envs.core.outcome import TINY, UNNAMED
 from llm_marl_envs.core.records import Episode, StopReason, Turn
 from llm_marl_envs.measure.numbers import society
 
@@ -68,29 +69,45 @@ _of_action, _of_episode, _of_team, _of_run, _of_study = (
 
 # -- of an episode --------------------------------------------------------------------------------
 def episode_terms(episode: Episode) -> dict[str, float]:
-    """Name -> its sum over the episode, mean over its agents."""
-    terms: dict[str, float] = {}
-    for paid in (*episode.turns, *episode.idle.values()):
-        for name, value in paid.reward_terms.items():
-            terms[name] = terms.get(name, 0.0) + value / len(episode.agents)
+    """Name -> what the task paid under it, its sum over the episode, mean over its agents."""
+    terms = _mean_terms(episode, [p.reward_terms for p in (*episode.turns, *episode.idle.values())])
+    for name, value in added_terms(episode).items():
+        own = terms.pop(name, 0.0) - value
+        if abs(own) > TINY and name != UNNAMED:  # else the name is a wrapper's
+            terms[name] = own
     return terms
 
 
-def _term_names(episodes: Sequence[Episode]) -> Iterable[str]:
-    return dict.fromkeys(name for episode in episodes for name in episode_terms(episode))
+def added_terms(episode: Episode) -> dict[str, float]:
+    """The same of what wrappers paid or charged."""
+    return _mean_terms(episode, [p.added_terms for p in (*episode.turns, *episode.idle.values())])
+
+
+def _mean_terms(episode: Episode, terms: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for some in terms:
+        for name, value in some.items():
+            sums[name] = sums.get(name, 0.0) + value / len(episode.agents)
+    return sums
+
+
+def _names_in(
+    terms: Callable[[Episode], Mapping[str, float]], episodes: Sequence[Episode]
+) -> Iterable[str]:
+    return dict.fromkeys(name for episode in episodes for name in terms(episode))
 
 
 def _agents_paid_apart(episodes: Sequence[Episode]) -> Iterable[str]:
     """Agents, where some episode pays them differently; none where the reward is shared."""
     for episode in episodes:
-        returns = [episode.undiscounted_return(agent) for agent in episode.agents]
+        returns = [episode.task_return(agent) for agent in episode.agents]
         if any(abs(value - returns[0]) > 1e-9 for value in returns):
             return dict.fromkeys(agent for e in episodes for agent in e.agents)
     return ()
 
 
 def _return_of(episode: Episode, agent: str) -> float | None:
-    return episode.undiscounted_return(agent) if agent in episode.agents else None
+    return episode.task_return(agent) if agent in episode.agents else None
 
 
 def _tokens(episode: Episode, which: int) -> float | None:
@@ -143,7 +160,7 @@ def _agreement(episode: Episode) -> float | None:
     answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
     if len(answers) < 2:
         return None
-    return answer_agreement([answer and canonical(answer) for answer in answers])
+    return answer_agreement([canonical(a) if a and isinstance(a, str) else None for a in answers])
 
 
 def _format_success(episode: Episode) -> float | None:
@@ -154,6 +171,11 @@ def _format_success(episode: Episode) -> float | None:
 def _calls(episode: Episode) -> float | None:
     given = "tools" in episode.env_kwargs
     return float(sum("call" in turn.info for turn in episode.turns)) if given else None
+
+
+def _failed_call(turn: Turn) -> float | None:
+    call = turn.info.get("call")
+    return float(bool(call.get("failed"))) if isinstance(call, Mapping) else None
 
 
 def _sampled(turn: Turn) -> float | None:
@@ -167,9 +189,10 @@ _OF_EPISODES = (
         name="mean_return",
         title="mean return",
         unit="reward",
-        doc="undiscounted team return: what an agent earned over the episode, mean over agents",
+        doc="undiscounted team return: what the task paid an agent over the episode, mean over "
+        "agents; the `reward` of a log is what is learned from, with what wrappers paid",
         better=1,
-        compute=lambda episode: episode.team_return,
+        compute=lambda episode: episode.team_task_return,
         interval=True,
         log=("reward", "eval_reward"),
         path=("mean_return",),
@@ -193,7 +216,8 @@ _OF_EPISODES = (
         name="pass@<k>",
         title="pass@<k>",
         unit="share",
-        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021)",
+        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021); each "
+        "episode has a reset seed of its own",
         better=1,
         path=("pass_at_k", "<k>"),
     ),
@@ -209,11 +233,23 @@ _OF_EPISODES = (
         name="reward_terms/<term>",
         title="term <term>",
         unit="reward",
-        doc="a named part of the reward, summed over the episode, mean over agents",
+        doc="a named part of what the task paid, summed over the episode, mean over agents",
         compute=lambda episode, name: episode_terms(episode).get(name, 0.0),
-        places=_term_names,
+        places=partial(_names_in, episode_terms),
         log=("reward_terms/<term>",),
         path=("reward_terms", "<term>"),
+        chart="Reward terms",
+    ),
+    _of_episode(
+        name="added_terms/<term>",
+        title="beside the task, <term>",
+        unit="reward",
+        doc="what a wrapper paid or charged, as the price of calls or a scheme's pay, summed over "
+        "the episode, mean over agents; learned from, and in no return, index or efficiency",
+        compute=lambda episode, name: added_terms(episode).get(name, 0.0),
+        places=partial(_names_in, added_terms),
+        log=("added_terms/<term>",),
+        path=("added_terms", "<term>"),
         chart="Reward terms",
     ),
     Metric(
@@ -483,6 +519,15 @@ _OF_EPISODES = (
         chart="Episodes and actions cut",
     ),
     _of_action(
+        name="empty_actions",
+        title="empty actions",
+        unit="share",
+        doc="actions without a text, as where a server's parser of reasoning keeps all of it",
+        better=-1,
+        compute=lambda turn: float(not turn.action.strip()),
+        path=("faults", "empty_actions"),
+    ),
+    _of_action(
         name="overlong_actions",
         title="overlong actions",
         unit="share",
@@ -508,9 +553,7 @@ _OF_EPISODES = (
         unit="share",
         doc="calls of tools that could not be read, named no tool, or failed",
         better=-1,
-        compute=lambda turn: (
-            float(bool(turn.info["call"]["failed"])) if "call" in turn.info else None
-        ),
+        compute=_failed_call,
         path=("faults", "failed_calls"),
     ),
     _of_team(
@@ -519,6 +562,14 @@ _OF_EPISODES = (
         unit="count",
         doc="tasks that were played; one whose every episode failed is in no mean",
         path=("n_tasks",),
+    ),
+    _of_team(
+        name="resets",
+        title="reset seeds per task",
+        unit="count",
+        doc="different reset seeds that each task was played from: every sample has its own, so "
+        "that cards, ends and the like are dealt anew; the same for all teams",
+        path=("resets",),
     ),
 )
 

@@ -41,7 +41,7 @@ EXPECTED = (
     f"holds it as {EVALUATION}/, a demo's or a sweep's folder, a folder of such folders, or a file "
     "of episodes"
 )
-TERMS = "reward_terms/"
+TERMS, ADDED = "reward_terms/", "added_terms/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,10 @@ class TaskScore:
 
     Attributes:
         task_id: the task, "#<index>" where the environment names none.
-        returns: undiscounted team return of each episode.
+        returns: undiscounted team return of each episode, of what the task paid.
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
+        resets: the reset seed of each; None in files of older releases.
         clusters: what it shares with others, one key for each way of sharing.
     """
 
@@ -60,6 +61,7 @@ class TaskScore:
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
     failed: int = 0
+    resets: tuple[int, ...] | None = None
     clusters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -90,7 +92,8 @@ class Cost:
 class Faults:
     """What went wrong apart from wrong answers: shares in [0, 1], see the table of metrics.
 
-    None where no action was asked for a form (`info["readable"]`), or no tool was called.
+    None where no action was asked for a form (`info["readable"]`), or no tool was called; of empty
+    actions, in files of older releases.
     """
 
     truncated_episodes: float
@@ -99,6 +102,7 @@ class Faults:
     unreadable_actions: float | None
     format_success: float | None
     failed_calls: float | None = None
+    empty_actions: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +114,18 @@ class TeamResult:
         failed: how many of them failed, because the environment raised.
         n_tasks: tasks played.
         samples: episodes per task and seed.
+        resets: reset seeds that a task was played from, the fewest of any task.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
         success_ci95: its 95 % interval, over tasks (`estimates.over_tasks`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
-        mean_return: undiscounted team return, mean over episodes.
+        mean_return: undiscounted team return, of what the task paid, mean over episodes.
         return_ci95: its 95 % interval, over tasks.
-        reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
-            what episodes that failed are counted at.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents, of the terms
+            that the task paid; they sum to `mean_return`. `failed` is what episodes that failed are
+            counted at.
+        added_terms: the same of what wrappers paid or charged; empty where none did.
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
@@ -136,6 +143,7 @@ class TeamResult:
     failed: int
     n_tasks: int
     samples: int
+    resets: int
     seeds: tuple[int, ...]
     success: float | None
     success_ci95: tuple[float, float] | None
@@ -151,6 +159,7 @@ class TeamResult:
     tasks: tuple[TaskScore, ...]
     topography: dict[str, Topography] = field(default_factory=dict)
     society: dict[str, float] = field(default_factory=dict)
+    added_terms: dict[str, float] = field(default_factory=dict)
     no_interval: dict[str, str] = field(default_factory=dict)
 
 
@@ -182,7 +191,7 @@ def summarise(
         )
     counted = measured(episodes)
     values = measure(counted)
-    _refuse_no_number(counted, values["mean_return"])
+    _check_finite(counted, values["mean_return"])
     places = [index // per_task for index in range(len(episodes))]
     tasks = _tasks(counted, per_task)
     clusters = [task.clusters for task in tasks]
@@ -190,19 +199,20 @@ def summarise(
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
     success = share(places, solved, dict(enumerate(clusters))) if has_success else None
-    terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
         failed=sum(episode.failed for episode in episodes),
         n_tasks=len(episodes) // per_task,
         samples=samples,
+        resets=min(len({*task.resets}) for task in tasks if task.resets),
         seeds=tuple(seeds),
         success=success and success.mean,
         success_ci95=success and success.ci95,
         pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
         return_ci95=returns.ci95,
-        reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
+        reward_terms=_terms(values, TERMS),
+        added_terms=_terms(values, ADDED),
         cooperation=cooperation,
         match=match,
         answer_agreement=mean(values["answer_agreement"]),
@@ -214,13 +224,19 @@ def summarise(
     )
 
 
-def _refuse_no_number(episodes: Sequence[Episode], returns: Sequence[float | None]) -> None:
+def _check_finite(episodes: Sequence[Episode], returns: Sequence[float | None]) -> None:
     for episode, earned in zip(episodes, returns, strict=True):
         if not finite(earned):
             raise ValueError(
-                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
                 f"{earned}; the environment paid something that is no number"
             )
+
+
+def _terms(values: Mapping[str, Sequence[float | None]], prefix: str) -> dict[str, float]:
+    """Name -> mean over the episodes."""
+    named = {name: of for name, of in values.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): mean(of) or 0.0 for name, of in named.items()}
 
 
 def _whys(**found: Estimate | CooperationIndex | None) -> dict[str, str]:
@@ -246,9 +262,10 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
         scores.append(
             TaskScore(
                 task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
-                returns=tuple(e.team_return for e in group),
+                returns=tuple(e.team_task_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
+                resets=tuple(e.seed for e in group),
                 # an episode that failed may not say it
                 clusters=next((e.clusters for e in group if e.clusters), ()),
             )
@@ -302,6 +319,7 @@ def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | N
         unreadable_actions=over_actions("unreadable_actions", turns),
         format_success=mean(values["format_success"]),
         failed_calls=over_actions("failed_calls", turns),
+        empty_actions=over_actions("empty_actions", turns) or 0.0,
     )
 
 
@@ -316,7 +334,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
             del task["clusters"]
     if result.cooperation is not None:  # `no_interval` has it
         del fields["cooperation"]["why"]
-    for name in ("topography", "society", "no_interval"):
+    for name in ("topography", "society", "added_terms", "no_interval"):
         if not fields[name]:
             del fields[name]
     if result.cost.calls is None:  # no seat had tools
@@ -350,6 +368,7 @@ class _Summary:
     faults: Mapping[str, float | None]
     match: float | None = None
     failed: int = 0
+    added_terms: Mapping[str, float] = field(default_factory=dict)
     no_interval: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -366,7 +385,7 @@ def read_result(path: str | Path) -> dict[str, Any]:
     data = read_json(file)
     if data.get("version") != RESULT_VERSION:
         raise ValueError(
-            f"{file}: result version {data.get('version')!r}, this release reads "
+            f"{file}: result version {data.get('version')!r:.200}, this release reads "
             f"{RESULT_VERSION}; run `llm-marl eval` again"
         )
     try:
@@ -461,4 +480,5 @@ def _of_episodes(file: Path) -> dict[str, Any]:
         )
     episodes = [episode for some in tasks.values() for episode in some]
     about = {"env_id": episodes[0].env_id, "env_kwargs": plain(episodes[0].env_kwargs)}
+    about |= {"seeds": None}  # no transcript holds them
     return {**result_to_dict(summarise(episodes, counts.pop())), **about}

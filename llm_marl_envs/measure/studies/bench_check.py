@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core.records import Episode, Request, episode_from_dict, episode_to_dict
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.files.json_files import each_once, finite, from_json, read_json
+from llm_marl_envs.files.foreign import json_of
+from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.measure.numbers.results import RESULT_FILE
 from llm_marl_envs.measure.resume import EPISODES_FILE, PLAN_FILE
 from llm_marl_envs.measure.runner import pinned_plan, starts_of, sum_up
@@ -42,34 +42,7 @@ EVERY_SEAT = ""
 """Stands for a team in all seats, where others name the one seat that it plays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What is read of a recorded answer, by kind."""
-
-    text: str
-    cut: bool
-    policy: str
-    usage: tuple[int, int] | None = None
-    prompt_ids: tuple[int, ...] | None = None
-    completion_ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Turn:
-    agent: str
-    index: int
-    response: _Answer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    """The parts of a recorded episode that are used before they are compared."""
-
-    turns: tuple[_Turn, ...]
-
-
-UNSEEN = tuple(field.name for field in fields(_Answer) if field.name != "text")
+UNSEEN = ("cut", "policy", "usage", "prompt_ids", "completion_ids", "logprobs")
 """What a policy says of its answer, which no environment can tell."""
 
 
@@ -191,10 +164,18 @@ def _check_folder(entry: Entry, folder: Path, library: str) -> tuple[dict[str, A
         return summary, [f"identity: {who['identity']!r:.80}, expected an object"]
     pinned = {**pinned_plan(env, entry.plan, who["identity"]), "package_version": library}
     wrong += differences(read_json(folder / PLAN_FILE), pinned, PLAN_FILE)
-    seconds = sum(json.loads(line)["evaluation"]["seconds"] for line in lines[:-1])
+    seconds = sum(json_of(line)["evaluation"]["seconds"] for line in lines[:-1])
     result = sum_up(env, episodes, entry.plan, seconds)
     again = json.loads(json.dumps(summary_of(env, result, entry.kwargs, entry.plan)))
+    if "resets" not in summary:  # of a release that did not write them
+        again = _without(again, "resets")
     return summary, wrong + differences(summary, {**again, **who}, RESULT_FILE)
+
+
+def _without(summary: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A summary without a field of its own and of its tasks."""
+    tasks = [{key: task[key] for key in task if key != name} for task in summary["tasks"]]
+    return {key: summary[key] for key in summary if key != name} | {"tasks": tasks}
 
 
 # -- episodes -------------------------------------------------------------------------------------
@@ -212,11 +193,10 @@ def played_again(entry: Entry, lines: Sequence[bytes]) -> tuple[list[Episode], l
     wrong: list[str] = []
     for number, line in enumerate(lines):
         try:
-            data = json.loads(line.decode("utf-8"), object_pairs_hook=each_once)
-            from_json(_Record, data, "a recorded turn")
+            data = json_of(line)
             records.append(episode_from_dict(data))
             originals.append(data)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             return records, [f"episode {number}: {error}"]
     if len(records) > len(starts):
         return records, [f"{len(records)} episodes, expected {len(starts)}"]

@@ -17,11 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llm_marl_envs import __version__
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import plain
+from llm_marl_envs.files.foreign import yaml_of
 from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.measure.numbers.estimates import Estimate, exact_mean, over_tasks
 from llm_marl_envs.measure.numbers.format import format_table, number, with_interval
@@ -112,9 +111,9 @@ def benchmark(name: str) -> Benchmark:
         ValueError: this release has none of this name.
     """
     if name not in benchmarks():
-        raise ValueError(f"benchmark {name!r}: expected one of {benchmarks()}")
+        raise ValueError(f"benchmark {name!r:.200}: expected one of {benchmarks()}")
     data = files("llm_marl_envs").joinpath("data", f"{name}.yaml").read_bytes()
-    fields = yaml.safe_load(data)
+    fields = yaml_of(data, name)
     entries = {key: Entry(**entry) for key, entry in fields.pop("entries").items()}
     return Benchmark(**fields, entries=entries, sha256=hashlib.sha256(data).hexdigest())
 
@@ -187,7 +186,9 @@ def _check_returns(entry: Entry, env: Any, returns: Mapping[str, float | None]) 
     for task, value in returns.items():
         fits = value is None or (finite(value) and low - ROUNDING <= value <= high + ROUNDING)
         if not fits:
-            raise ValueError(f"task {task!r} returned {value!r}, expected {low:g} to {high:g}")
+            raise ValueError(
+                f"task {task!r:.200} returned {value!r:.200}, expected {low:g} to {high:g}"
+            )
 
 
 def summed_up(chosen: Benchmark, entries: Mapping[str, Any], *, solo: bool) -> dict[str, Any]:
@@ -229,13 +230,14 @@ def _read_again(stated: Mapping[str, Any], chosen: Benchmark) -> dict[str, Any]:
     kind = stated.get("benchmark"), stated.get("sha256")
     if kind != (chosen.name, chosen.sha256):
         raise ValueError(
-            f"of {kind[0]!r} ({kind[1]!s:.8}), expected {chosen.name!r} ({chosen.sha256:.8}); "
+            f"of {kind[0]!r:.200} ({kind[1]!s:.8}), expected {chosen.name!r:.200} "
+            f"({chosen.sha256:.8}); "
             "scores of different benchmarks, or of other --seed-from, are not comparable"
         )
     entries = {}
     for name, entry in stated["entries"].items():
         if name not in chosen.entries or not isinstance(entry, dict):
-            raise ValueError(f"entry {name!r}: expected one of {[*chosen.entries]}")
+            raise ValueError(f"entry {name!r:.200}: expected one of {[*chosen.entries]}")
         try:
             entries[name] = _entry_again(entry, chosen.entries[name], stated["solo"])
         except ValueError as error:
@@ -256,7 +258,7 @@ def _entry_again(stated: Mapping[str, Any], entry: Entry, solo: bool) -> dict[st
             f"identity={about['identity']!r:.200}: expected a text for each of {agents}"
         )
     if solo and about["seat"] not in agents:
-        raise ValueError(f"seat {about['seat']!r}: expected one of {agents}")
+        raise ValueError(f"seat {about['seat']!r:.200}: expected one of {agents}")
     again = scored(entry, returns, about)
     _refuse_other("the entry", stated, again)
     return again
@@ -286,11 +288,12 @@ def differences(stated: Any, again: Any, where: str = "") -> list[str]:
             return [text for i, pair in pairs for text in differences(*pair, f"{where}[{i}]")]
     elif _alike(stated, again):
         return []
-    return [f"{where}: {stated!r:.120} there, {again!r:.120} found"]
+    return [f"{where:.200}: {stated!r:.120} there, {again!r:.120} found"]
 
 
 def _alike(stated: Any, again: Any) -> bool:
-    if finite(stated) and finite(again):
+    whole = type(stated) is int and type(again) is int  # nobody rounds these
+    if not whole and finite(stated) and finite(again):
         return math.isclose(stated, again, rel_tol=ROUNDING, abs_tol=ROUNDING)
     return type(stated) is type(again) and stated == again
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_marl_envs.cli import main
 from llm_marl_envs.commands import exit_status
-from llm_marl_envs.commands.exit_status import ending
+from llm_marl_envs.commands.exit_status import LONGEST_WORD, ending, without_long_words
 from llm_marl_envs.core.checks import suggestion
 from llm_marl_envs.core.errors import Stopped, WorkFailedError
 from llm_marl_envs.core.records import Episode, StopReason
@@ -118,10 +119,12 @@ def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
 
         from trainers.running.processes import Processes
 
-        Processes(Accelerator(cpu=True)).stop(not_finite(3, "loss nan"))
+        Processes(Accelerator(cpu=True), lambda: "kept:\n3").stop(not_finite(3, "loss nan"))
 
     assert ending(work, "llm-marl train") == 1
-    assert "update 3: loss nan is not finite" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("llm-marl train: update 3: loss nan is not finite")
+    assert line.endswith("; kept: 3")
 
 
 def test_what_strangers_derive_from_our_failure_is_a_line(capsys: pytest.CaptureFixture[str]):
@@ -171,3 +174,25 @@ def test_failed_episodes_are_said_with_the_first_traceback(capsys: pytest.Captur
     assert first.startswith("llm-marl eval: ")
     assert quoted[0].startswith("Traceback")
     assert quoted[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_words_of_others_lose_their_middle(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "a" * 3_000 + "/end.json"
+    for arguments in (
+        ["report", long],
+        ["eval", "debate-v0", "--tasks", long],
+        ["eval", "debate-v0", f"--{long}"],
+        ["presets", long],
+        [long],
+        ["train", "--config", long],
+        ["eval", "debate-v0", "--team", "expert", "--tasks", "1", "--output", long],
+    ):
+        try:
+            status = main(arguments)
+        except SystemExit as stop:  # as argparse ends
+            status = stop.code
+        said = capsys.readouterr().err
+        assert status == 2
+        assert max(map(len, said.split())) <= LONGEST_WORD
+    assert without_long_words("b " + "a" * 500 + "z") == f"b {'a' * 97}...{'a' * 99}z"
+    assert without_long_words("a" * 200) == "a" * 200

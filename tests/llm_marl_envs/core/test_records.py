@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +68,41 @@ def test_a_record_survives_json(text: str) -> None:
     assert episode_from_dict(json.loads(line)) == one
 
 
+SURROGATES = st.text(st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff", "😀", "a", "é", '"']))
+
+
+@given(SURROGATES, SURROGATES, SURROGATES)
+def test_surrogates_that_stand_side_by_side_stay_two(said: str, key: str, value: str) -> None:
+    """In every text, in keys, and where nothing was written at all; two readings change nothing."""
+    info = {"arguments": {f"{key}k": [value, {"deep": {f"{value}v": said}}]}}
+    turn = dataclasses.replace(episode(said).turns[0], info=info)
+    one = episode(turns=(turn,), task_id=value, env_kwargs={"word": key})
+    data = episode_to_dict(one)
+    once = json.loads(json.dumps(data))
+    for read in (data, once, json.loads(json.dumps(once))):
+        back = episode_from_dict(read)
+        assert back.turns[0].action == said
+        assert back.turns[0].info == info
+        assert (back.task_id, back.env_kwargs) == (value, {"word": key})
+        assert json.dumps(episode_to_dict(back)) == json.dumps(data)
+    paired = re.search("[\ud800-\udbff][\udc00-\udfff]", f"{said} {key} {value}")
+    assert ("apart" in data) is bool(paired)
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        *([[["turns", 3, "info"], [0], False]], [[["turns"], [0], False]], [[["x"], [0], True]]),
+        *([[["task_id"], [0], False]], [[["task_id"], [99], False]], [[["task_id"], "x", False]]),
+        *([[["env_kwargs", "turns"], [0], True]], [[[], [0], False]], 3, [3], None, {"a": 1}),
+    ],
+)
+def test_places_of_surrogates_that_are_none_are_named(apart: object) -> None:
+    data = {**episode_to_dict(episode()), "apart": apart}
+    with pytest.raises(ValueError, match=r"transcript|apart|unpack"):
+        episode_from_dict(data)
+
+
 def test_tokens_are_left_out_unless_asked_for() -> None:
     back = episode_from_dict(episode_to_dict(episode()))
     assert back.turns[0].response == Response(text="apple", cut=True, policy="p", usage=(2, 1))
@@ -92,8 +132,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         (b"[1]", "line 3: expected the object of an episode, got list"),
         (b"\xff\xfe", "line 3.*utf-8"),
         (b'{"version": 9}', "line 3: transcript version 9: this release reads 1"),
-        (b'{"version": 1}', "line 3: transcript lacks the field 'env_id'"),
-        (None, "line 3: a field of the transcript is of the wrong kind"),
+        (b'{"version": 1}', "line 3: transcript: 'env_id' is missing"),
+        (None, "line 3: transcript: turns: expected a list, got 3"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: bytes | None, words: str) -> None:
@@ -105,6 +145,40 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes | None, words: str) -> 
     next(lines)
     with pytest.raises(ValueError, match=words):
         next(lines)
+
+
+HOSTILE = ("text", 3, 0.5, True, None, [], ["x"], [[1]], {}, {"a": 1}, {"": [None]})
+
+
+def test_no_field_of_another_kind_is_read(tmp_path: Path) -> None:
+    """Each value of an episode in turn is one of another kind: refused, or read as it is."""
+    good = episode_to_dict(episode(), tokens=True)
+
+    def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in inside:
+            yield (*path, key)
+            if isinstance(part, (dict, list)) and key not in ("info", "env_kwargs"):
+                yield from places(part, (*path, key))
+
+    refused = 0
+    for path in places(good):
+        for value in HOSTILE:
+            data = copy.deepcopy(json.loads(json.dumps(good)))
+            at = data
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = value
+            try:
+                read = episode_from_dict(data)
+            except ValueError as error:
+                refused += 1
+                assert len(str(error)) < 300  # noqa: PT017 - the others are read
+            else:
+                assert isinstance(read.env_id, str)
+                assert all(isinstance(turn.info, Mapping) for turn in read.turns)
+                json.dumps(episode_to_dict(read, tokens=True))
+    assert refused > 200
 
 
 def test_infos_that_are_no_json_are_made_plain(tmp_path: Path) -> None:

@@ -122,6 +122,33 @@ def test_a_half_written_manifest_is_kept_aside(tmp_path: Path):
     assert (tmp_path / "run_manifest.json.unreadable").read_text() == '{"version": 1, "sess'
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sessions", "text"),
+        ("sessions", ["text"]),
+        ("sessions", [[]]),
+        ("sessions", [{}]),
+        ("sessions", [{"status": "running", "started": "yesterday", "hours": None}]),
+        ("sessions", [{"status": "running", "started": "2026-01-01T00:00:00", "hours": None}]),
+        ("sessions", [{"status": "finished", "started": "2026-01-01T00:00:00Z", "hours": "1"}]),
+        ("config", "text"),
+        ("config", ["text"]),
+        ("kind", ["train"]),
+    ],
+)
+def test_a_manifest_of_others_is_kept_aside(tmp_path: Path, key: str, value: Any):
+    with recording(tmp_path, "train", {"a": 1}):
+        pass
+    edited = {**read(tmp_path), key: value}
+    (tmp_path / MANIFEST_FILE).write_text(json.dumps(edited))
+    said = pytest.warns(UserWarning, match=MANIFEST_FILE)
+    with said, recording(tmp_path, "train", {"a": 1}):
+        pass
+    assert json.loads((tmp_path / "run_manifest.json.unreadable").read_text()) == edited
+    assert len(read(tmp_path)["sessions"]) == 1
+
+
 def test_other_processes_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     with recording(None, "train", {}) as costs:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import EndpointPolicy, json_server
 from llm_marl_envs.policies.control_strings import without_control
+from llm_marl_envs.policies.endpoint import at_endpoint
 from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.tools.native import line_of
 
@@ -120,7 +124,7 @@ def test_lasting_failures_quote_the_server(server: Server):
     server.script = lambda body, n: (500, {}, b"out of memory " * 100)
     with pytest.raises(EndpointError, match=r"HTTP 500 .*out of memory.*\(after 2 attempts\)") as c:
         EndpointPolicy(server.url, retries=1).act([request()])
-    assert len(str(c.value)) < 1000
+    assert len(str(c.value)) < 600
 
 
 @pytest.mark.parametrize(
@@ -552,3 +556,205 @@ def test_what_is_no_call_in_the_protocol_is_one_that_cannot_be_read(
     assert (answer.text, answer.written) == ("x", "")
     with pytest.raises(ValueError, match="tool_format"):
         EndpointPolicy(server.url, tool_format="json")  # type: ignore[arg-type]
+
+
+# -- time -----------------------------------------------------------------------------------------
+def dripping(first: bytes, drop: bytes) -> Iterator[bytes]:
+    """The bytes, and then a drop every 20 ms, for much longer than anybody waits."""
+    yield first
+    for _ in range(200):
+        time.sleep(0.02)
+        yield drop
+
+
+@pytest.mark.parametrize("status", [200, 404, 503])
+@pytest.mark.parametrize(
+    ("headers", "drop"),
+    [({"Content-Length": "999999"}, b" "), ({"Transfer-Encoding": "chunked"}, b"1\r\n \r\n")],
+    ids=["length", "chunked"],
+)
+def test_an_answer_that_drips_ends_with_the_attempt(
+    server: Server, headers: dict[str, str], drop: bytes, status: int
+):
+    server.script = lambda body, n: (status, headers, dripping(b"", drop))
+    begun = time.monotonic()
+    with pytest.raises(EndpointError, match=r"no answer .*timed out after 0.2 s"):
+        EndpointPolicy(server.url, "tiny", timeout=0.2, retries=0).act([request()])
+    assert time.monotonic() - begun < 1.0
+    deadline = time.monotonic() + 2.0
+    while any(one.name == "exchange" for one in threading.enumerate()):  # none goes on listening
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "first", "drop"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n"),
+        ("http", b"", b"H"),
+        ("https", b"\x16\x03\x03\x40\x00", b"\x02"),  # a handshake of 16 kB, byte by byte
+    ],
+)
+def test_headers_and_handshakes_that_drip_end_with_the_attempt(
+    scheme: str, first: bytes, drop: bytes
+):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            line, _ = listening.accept()
+            with line, suppress(OSError):
+                for part in dripping(first, drop):
+                    line.sendall(part)
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
+        begun = time.monotonic()
+        with pytest.raises(EndpointError, match=r"no answer .*timed out after 0.2 s"):
+            EndpointPolicy(url, "tiny", timeout=0.2, retries=0).act([request()])
+        assert time.monotonic() - begun < 1.0
+
+
+def test_a_name_that_is_looked_up_for_long_ends_with_the_attempt(monkeypatch: pytest.MonkeyPatch):
+    looked_up = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: looked_up.wait(5) and [])
+    begun = time.monotonic()
+    with pytest.raises(EndpointError, match="timed out"):
+        EndpointPolicy("http://host.invalid", "tiny", timeout=0.2, retries=0).act([request()])
+    assert time.monotonic() - begun < 1.0
+    looked_up.set()
+
+
+@pytest.mark.parametrize("status", [409, 425, 507, 520, 521, 522, 523, 524, 525, 529, 530, 598])
+def test_what_passes_is_asked_again(server: Server, status: int):
+    server.script = lambda body, n: (status, {}, b"{}") if n == 0 else completion("at last")
+    assert EndpointPolicy(server.url, "tiny").act([request()])[0].text == "at last"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501, 505, 511, 526])
+def test_what_lasts_is_not(server: Server, status: int):
+    server.script = lambda body, n: (status, {}, b"{}") if n == 0 else completion("at last")
+    with pytest.raises(EndpointError, match=f"HTTP {status}"):
+        EndpointPolicy(server.url, "tiny").act([request()])
+    assert len(server.asked) == 1
+
+
+# -- fields ---------------------------------------------------------------------------------------
+def test_a_field_is_left_out_or_has_another_name(server: Server):
+    options = {"max_tokens": None, "max_completion_tokens": 64, "seed": None}
+    policy = EndpointPolicy(server.url, "tiny", options=options)
+    policy.act([request()])
+    policy.stretched(2).act([request()])
+    assert [
+        {name: value for name, value in asked.items() if name not in ("path", "messages")}
+        for asked in server.asked
+    ] == [
+        {"model": "tiny", "temperature": 1.0, "max_completion_tokens": length}
+        for length in (64, 128)
+    ]
+    assert policy.identity != EndpointPolicy(server.url, "tiny").identity
+
+
+def test_a_name_says_the_fields_of_its_requests(server: Server):
+    fields = "max_tokens=null&max_completion_tokens=8&top_p=0.5&user=a b"
+    arguments = ["--team", f"endpoint:{server.url}#tiny?{fields}", "--tasks", "1"]
+    assert main(["eval", "debate-v0", *arguments]) == 0
+    asked = server.asked[0]
+    assert (asked["max_completion_tokens"], asked["top_p"], asked["user"]) == (8, 0.5, "a b")
+    assert "max_tokens" not in asked
+    assert at_endpoint("http://h") == ("http://h", None, {})
+    assert at_endpoint("http://h#?seed=null") == ("http://h", None, {"seed": None})
+    for wrong in ("a", "a=1&a=2", "=1", "a=[", "a=1&"):
+        with pytest.raises(ValueError, match="endpoint field"):
+            at_endpoint(f"http://h#m?{wrong}")
+
+
+# -- what is believed -----------------------------------------------------------------------------
+@pytest.mark.parametrize("count", [-1, True, 1.0, "7", None, 2**53, 10**299, [], {}])
+def test_counts_that_cannot_be_are_none(server: Server, count: Any):
+    for usage in ({"prompt_tokens": count, "completion_tokens": 3}, {"prompt_tokens": 7}, count):
+        server.script = lambda body, n, usage=usage: completion("x", usage=usage)
+        assert EndpointPolicy(server.url, "tiny").act([request()])[0].usage is None
+    most = {"prompt_tokens": 0, "completion_tokens": 2**53 - 1}
+    server.script = lambda body, n: completion("x", usage=most)
+    assert EndpointPolicy(server.url, "tiny").act([request()])[0].usage == (0, 2**53 - 1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), 3.0, -9999.0, None, True, "-0.1"])
+def test_log_probs_that_cannot_be_are_refused(server: Server, value: Any):
+    def scored(value: Any, ids: Any = (4,)) -> Reply:
+        choice = {
+            "message": {"content": "x"},
+            "token_ids": ids,
+            "logprobs": {"content": [{"logprob": value}]},
+        }
+        return completion("x", choices=[choice], prompt_token_ids=[1, 2])
+
+    policy = EndpointPolicy(server.url, "tiny", token_ids=True)
+    server.script = lambda body, n: scored(value)
+    with pytest.raises(EndpointError, match="log-prob"):
+        policy.act([request()])
+    server.script = lambda body, n: scored(1e-7)
+    (answer,) = policy.act([request()])
+    assert (answer.completion_ids, answer.logprobs) == ((4,), (0.0,))
+    server.script = lambda body, n: scored(-0.5, ids=[value if value != 3.0 else -3])
+    with pytest.raises(EndpointError, match="token id"):
+        policy.act([request()])
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
+        ({"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "b"}]}, "b"),
+        ({"content": []}, ""),
+        ({"content": None, "reasoning_content": "Let me see"}, ""),
+        ({"reasoning_content": "Let me see"}, ""),  # as servers write that leave out what is null
+        ({"refusal": "No."}, ""),
+    ],
+)
+def test_content_has_several_forms(server: Server, message: dict[str, Any], text: str):
+    choice = {"message": message, "finish_reason": "length"}
+    server.script = lambda body, n: completion("", choices=[choice])
+    (answer,) = EndpointPolicy(server.url, "tiny").act([request()])
+    assert (answer.text, answer.cut) == (text, True)
+
+
+@pytest.mark.parametrize("content", [["a"], [{"text": "a"}], [{"type": "text", "text": 1}], 5, {}])
+def test_content_of_no_form_is_an_error(server: Server, content: Any):
+    server.script = lambda body, n: completion(content)
+    with pytest.raises(EndpointError, match="not the expected answer"):
+        EndpointPolicy(server.url, "tiny", retries=0).act([request()])
+
+
+def test_a_team_that_a_parser_of_reasoning_silences_is_seen(
+    server: Server, capsys: pytest.CaptureFixture[str]
+):
+    server.script = lambda body, n: completion(None if n % 2 else "Answer: 1", reasoning="...")
+    team = f"endpoint:{server.url}#tiny"
+    assert main(["eval", "debate-v0", "--team", team, "--tasks", "2"]) == 0
+    assert re.search(r"empty actions +0\.50", capsys.readouterr().out)
+
+
+def test_errors_are_short_and_hold_no_half_of_a_key(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    policy = EndpointPolicy(server.url, "tiny", retries=0)
+    long = b"x" * 320_000
+    for reply in (
+        (200, {}, long + b"\xff"),
+        (200, {}, b"[" * 100_000),
+        (200, {}, b'{"choices": ' + b"9" * 5000 + b"}"),
+        (404, {}, long),
+        (404, {}, SECRET.encode() * 1000),
+        (404, {}, json.dumps({"key": SECRET}).encode() * 1000),
+        (307, {"Location": "http://h/" + SECRET * 100}, b""),
+        (200, {}, json.dumps({"choices": {SECRET * 50: 1}}).encode()),
+    ):
+        server.script = lambda body, n, reply=reply: reply
+        with pytest.raises(EndpointError) as caught:
+            policy.act([request()])
+        message = str(caught.value)
+        assert len(message) < 900
+        assert "\n" not in message
+        assert SECRET[:8] not in message

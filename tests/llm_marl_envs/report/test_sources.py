@@ -22,7 +22,7 @@ from llm_marl_envs.report.sources import read_results
         ("summary.json", '{"half": ', r"summary\.json: half-written or no JSON"),
         ("summary.json", "[1]", "expected a JSON object, got list"),
         ("summary.json", "[" * 100_000, "no JSON"),
-        ("episodes.jsonl", '{"version": 1}\n', "line 1: transcript lacks the field"),
+        ("episodes.jsonl", '{"version": 1}\n', "line 1: transcript: 'env_id' is missing"),
         ("episodes.jsonl", "no json\n{}\n", "line 1: no JSON"),
         ("log.jsonl", "[1]\n", "line 1: expected an object"),
         ("checkpoint-1/trainer_state.json", "{}", "expected a list under 'log_history'"),
@@ -49,7 +49,7 @@ def test_a_reward_that_is_no_number(tmp_path: Path):
     data = episode_to_dict(episode("a", 1))
     data["turns"][0]["reward"] = "1"
     lines(tmp_path / "episodes.jsonl", [data])
-    with pytest.raises(ValueError, match="line 1: reward of left_0: expected a number, got '1'"):
+    with pytest.raises(ValueError, match=r"line 1: .*turns\[0\]\.reward: expected .*'1'"):
         write_report(tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_a_seat_that_never_acted_is_checked_too(tmp_path: Path):
     data = episode_to_dict(episode("a", 1))
     data["idle"] = {"right_0": {"reward": 1.0, "reward_terms": {"quit": "1"}}}
     lines(tmp_path / "episodes.jsonl", [data])
-    with pytest.raises(ValueError, match="line 1: quit of right_0: expected a number, got '1'"):
+    with pytest.raises(ValueError, match=r"line 1: .*right_0\.reward_terms\.quit: .*'1'"):
         write_report(tmp_path)
 
 

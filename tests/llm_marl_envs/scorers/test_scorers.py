@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -428,7 +429,16 @@ def test_control_strings_never_reach_a_judge(server: Server, text: str) -> None:
         ("", 0.0),
         ("{" * 5000, 0.0),
         ('{"faithful": 10, "complete": 10}', 0.0),
-        ('{"faithful": 10, "complete": 10, "readable": "10"}', 0.0),
+        ('{"faithful": 10, "complete": 10, "readable": "10"}', 1.0),
+        ('{"faithful": 10, "complete": 10, "readable": "ten"}', 0.0),
+        ('{"faithful": 10, "complete": 10, "readable": "10/10"}', 0.0),
+        (rf"As $\frac{{1}}{{2}}$ of it. {grades(9, 9, 9)}", 0.9),
+        (f'I begin with {{"faithful": 5}}, then: {grades(9, 9, 9)}', 0.9),
+        (f"<think>{grades(2, 2, 2)}?</think>{grades(9, 9, 9)}", 0.9),
+        (f"{grades(2, 2, 2)}?</think>{grades(9, 9, 9)}", 0.9),
+        (f"<think>{grades(9, 9, 9)}, or", 0.0),
+        (f'{{"why": "It says {grades(10, 10, 10)}", "faithful": 3, "complete": 3}}', 0.0),
+        (f'{{"grades": {grades(9, 9, 9)}}}', 0.9),
         ('{"faithful": 10, "complete": 10, "readable": true}', 0.0),
         ('{"faithful": 10, "complete": 10, "readable": NaN}', 0.0),
         ('{"faithful": 10, "complete": 10, "readable": 11}', 0.0),
@@ -452,6 +462,28 @@ def test_a_judge_pays_an_episode(server: Server) -> None:
     assert paid == pytest.approx([0.0, 0.6])
     assert env.score_terms(env.task, ("Short.", "Short.")) == {"judge": pytest.approx(0.6)}
     assert len(server.asked) == 2  # the last was known
+
+
+def test_a_judge_that_never_says_anything_is_an_error(server: Server) -> None:
+    """As behind a parser of reasoning that keeps all."""
+    judge = JudgeScorer(f"{server.url}#tiny?max_tokens=64&seed=null")
+    server.script = lambda body, n: completion(None, reasoning_content=grades(9, 9, 9))
+    with pytest.raises(EndpointError, match=r"holds no text, so no grades.*max_tokens=8192"):
+        judge.score([submission("a", "b")] * 3)
+    assert (server.asked[0]["max_tokens"], "seed" in server.asked[0]) == (64, False)
+    answers = [grades(9, 9, 9), "", None, "<think>", "no", grades(9, 9, 9)]
+    begun = len(server.asked)
+    server.script = lambda body, n: completion(answers[n - begun])
+    judge.policy.concurrency = 1
+    with pytest.warns(UserWarning, match=r"judge tiny at .*4 of 6 answers held no grades"):
+        scores = judge.score([submission("a", "b")] * 6)
+    assert [score["judge"] for score in scores] == pytest.approx([0.9, 0, 0, 0, 0, 0.9])
+    assert (judge.asked, judge.unread) == (6, 4)
+    server.script = lambda body, n: completion("")  # an author may have led it to that
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # only where they have become twice as many
+        assert judge.score([submission("a", "b")]) == [{"judge": 0.0}]
+    assert (judge.asked, judge.unread) == (7, 5)
 
 
 def test_a_judge_that_is_gone_is_an_error(server: Server) -> None:

@@ -301,6 +301,52 @@ def test_episodes_and_demos_are_results_too(tmp_path: Path, capsys: pytest.Captu
         results_at(tmp_path / "bad.jsonl")
 
 
+def of_team(word: str, samples: int = 2, seed: int = 0) -> dict[str, Any]:
+    team = dict.fromkeys(WordPair().possible_agents, ScriptedPolicy(lambda r: word))
+    played = evaluate_team(WordPair, team, n_tasks=6, samples=samples, seed=seed)
+    return json.loads(json.dumps(result_to_dict(played)))
+
+
+def as_before(result: dict[str, Any]) -> dict[str, Any]:
+    """As an older release wrote it."""
+    old = {name: value for name, value in result.items() if name != "resets"}
+    old["tasks"] = [{k: v for k, v in task.items() if k != "resets"} for task in old["tasks"]]
+    return old
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "resets"),
+    [
+        (of_team("apple"), of_team("x"), ""),
+        (of_team("apple"), of_team("x", seed=1), "other"),
+        (of_team("apple"), of_team("x", samples=1), "other"),
+        (of_team("apple"), as_before(of_team("x")), "unknown"),
+        (as_before(of_team("apple")), as_before(of_team("x")), ""),
+        (as_before(of_team("apple")), as_before(of_team("x", seed=1)), "other"),
+        (of_team("apple", samples=1), as_before(of_team("x", samples=1)), ""),
+        (of_team("apple", samples=1), as_before(of_team("x", samples=1, seed=1)), "other"),
+    ],
+)
+def test_other_reset_seeds_are_not_paired_in_silence(a: Any, b: Any, resets: str):
+    for sides in ((a, b), (b, a)):
+        found = compare_results([sides[0]], [sides[1]])
+        assert found.resets == resets
+        said = report(found)
+        assert ("reset seeds" in said) is bool(resets)
+        assert not resets or module.RESETS[resets] in said
+
+
+def test_returns_with_prices_are_not_compared_with_returns_without():
+    env_kwargs = {"channel": {"price": 0.1}}
+    new = of_team("apple") | {"env_kwargs": env_kwargs, "added_terms": {"channel": -0.5}}
+    old = as_before(of_team("x")) | {"env_kwargs": env_kwargs, "team": "runs/x"}
+    old["reward_terms"] = {**old["reward_terms"], "channel": -0.5}
+    with pytest.raises(ValueError, match="'runs/x' hold what the channel or tools paid"):
+        compare_results([new], [old])
+    assert compare_results([new], [new]).difference == 0
+    assert compare_results([old], [old]).difference == 0
+
+
 def test_what_is_no_result_is_told_what_was_expected(tmp_path: Path):
     (tmp_path / "empty" / "inside").mkdir(parents=True)
     for path in (tmp_path / "absent", tmp_path / "empty", tmp_path / "none*"):

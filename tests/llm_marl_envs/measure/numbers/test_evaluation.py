@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,20 @@ from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.outcome import Bounds
 from llm_marl_envs.core.records import Episode, Request, Response, StopReason, Turn
+from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import cooperation_index, evaluate_team, measure_coordination
 from llm_marl_envs.measure.numbers.coordination import convention_match, match_by_choice
 from llm_marl_envs.measure.numbers.estimates import wilson_interval
-from llm_marl_envs.measure.numbers.results import read_result, result_to_dict, summarise
+from llm_marl_envs.measure.numbers.results import (
+    TeamResult,
+    read_result,
+    result_to_dict,
+    summarise,
+)
 from llm_marl_envs.measure.numbers.tables import result_table
-from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 
@@ -144,10 +151,42 @@ def test_several_seeds_and_samples_count_per_task():
     result = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=[0, 5])
     assert (result.seeds, result.samples, len(result.episodes)) == ((0, 5), 3, 24)
     assert [len(task.returns) for task in result.tasks] == [6] * 4
-    assert len({e.seed for e in result.episodes[:6]}) == 2
+    assert len({e.seed for e in result.episodes[:6]}) == 6  # each sample has its own
     assert sorted(result.pass_at_k) == [1, 2, 4, 6]
     first = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=5)
     assert result.episodes[3:6] == first.episodes[:3]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "samples"), [("kuhn_poker-v1", 60), ("donor-v0", 5), ("debate-v0", 5)]
+)
+def test_each_sample_is_dealt_anew_and_the_same_to_all_teams(env_id: str, samples: int):
+    """Also with other copies; the first sample is that of an evaluation with one."""
+
+    def made() -> Any:
+        return make(env_id, split="test")
+
+    def played(policy: Policy, samples: int, **more: Any) -> TeamResult:
+        seats = dict.fromkeys(made().possible_agents, policy)
+        return evaluate_team(made, seats, n_tasks=2, samples=samples, **more)
+
+    random, silent = (
+        played(policy, samples) for policy in (RandomPolicy(), ScriptedPolicy(lambda r: ""))
+    )
+    assert random.episodes == played(RandomPolicy(), samples, copies=7).episodes
+    assert random.episodes[::samples] == (one := played(RandomPolicy(), 1)).episodes
+    # Of one sample, the reset seeds of every release.
+    assert [e.seed for e in one.episodes] == [derive_seed("evaluate", 0, t) % 2**32 for t in (0, 1)]
+    assert played(RandomPolicy(), 2, seed=(0, 3)).resets == 4
+    deals = [[(e.task_id, e.seed) for e in result.episodes] for result in (random, silent)]
+    assert deals[0] == deals[1]
+    assert len({*deals[0]}) == 2 * samples
+    assert (random.resets, silent.resets) == (samples, samples)
+    table = result_table({"team": result_to_dict(random)})
+    assert re.search(rf"reset seeds per task +{samples}\b", table)
+    if env_id == "kuhn_poker-v1":  # all six deals of both antes
+        told = [tuple(m.content for t in e.turns[:2] for m in t.messages) for e in silent.episodes]
+        assert len({*told}) == 12
 
 
 def test_pass_at_k_of_known_samples():

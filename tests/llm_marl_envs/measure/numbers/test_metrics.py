@@ -199,6 +199,7 @@ def test_every_metric_of_an_episode_by_hand():
         "tokens_per_action": [3.0, 3.0],
         "truncated_episodes": [0.0, 1.0],
         "cut_actions": [0.0, 0.0],
+        "empty_actions": [0.0, 0.0],
         "overlong_actions": [0.5, 0.0],
         "unreadable_actions": [0.5, None],
         "failed_calls": [None, None],
