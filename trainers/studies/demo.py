@@ -380,7 +380,8 @@ def _print_report(
     old, new = summary["before"], summary["after"]
     heading = (f"held-out tasks: {old['n']}", "before", "after")
     print("\n" + format_table(heading, _rows(old, new)))
-    intervals = [interval(side["ci95"]) for side in (old, new)]
+    few = "none of fewer than six independent tasks"
+    intervals = [interval(side["ci95"]) if side["ci95"] else few for side in (old, new)]
     print(f"95 % intervals at temperature 1: before {intervals[0]}, after {intervals[1]}")
     if old["failed"] or new["failed"]:
         failed = f"before {old['failed']}, after {new['failed']}"

@@ -135,7 +135,7 @@ def test_contribution_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFi
 def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for team in ("expert", "random"):
         folder = str(tmp_path / "evals" / team)
-        assert main(["eval", "relay-v0", "--team", team, "--tasks", "3", "--output", folder]) == 0
+        assert main(["eval", "relay-v0", "--team", team, "--tasks", "8", "--output", folder]) == 0
         manifest = json.loads((tmp_path / "evals" / team / "run_manifest.json").read_text())
         assert manifest["kind"] == "eval"
         assert set(manifest["config"]["team"].values()) == {team}
@@ -144,7 +144,7 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     assert main(["table", str(tmp_path / "evals"), "--latex", "--columns", "success"]) == 0
     shown = capsys.readouterr().out
-    assert "expert & $1.00$ {\\scriptsize $[0.44, 1.00]$} \\\\" in shown
+    assert "expert & $1.00$ {\\scriptsize $[0.59, 1.00]$} \\\\" in shown
     assert "random & $0.00$" in shown
     both = f"Both={tmp_path / 'evals'}"
     assert main(["table", f"Ours & co={tmp_path / 'evals' / 'expert'}", both, "--latex"]) == 0
@@ -153,7 +153,7 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "Both: random & $0.00$" in shown
     path = tmp_path / "t.tex"
     assert main(["table", str(tmp_path / "evals"), "--output", str(path)]) == 0
-    assert "1.00 [0.44, 1.00]" in path.read_text()
+    assert "1.00 [0.59, 1.00]" in path.read_text()
 
 
 def test_the_forms_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -163,13 +163,13 @@ def test_the_forms_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     given = [f"Good_1={tmp_path / 'expert'}", f"Bad={tmp_path / 'random'}", "--columns", "success"]
     assert main(["table", *given, "--markdown", "--best"]) == 0
-    assert "| Good\\_1 | **1.00** [0.44, 1.00] |" in capsys.readouterr().out
+    assert "| Good\\_1 | **1.00** [too few tasks: 3] |" in capsys.readouterr().out
     assert main(["table", *given, "--latex", "--best", "--caption", "50 % & more"]) == 0
     shown = capsys.readouterr().out
     assert "Good\\_1 & $\\mathbf{1.00}$" in shown
     assert "\\caption{50 \\% \\& more}" in shown
     assert main(["table", *given, "--best"]) == 0
-    assert "1.00 [0.44, 1.00]*" in capsys.readouterr().out
+    assert "1.00 [too few tasks: 3]*" in capsys.readouterr().out
     assert main(["table", *given, "--caption", "x"]) == 2
     assert "--caption and --label are for --latex" in capsys.readouterr().err
     with pytest.raises(SystemExit):

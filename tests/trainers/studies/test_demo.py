@@ -35,7 +35,7 @@ def test_the_splits_stand_side_by_side(policy: TokenPolicy) -> None:
     assert list(splits) == ["test", "test_prompts", "ood"]
     for one in splits.values():
         assert (one["n"], one["sampled_success"]) == (3, 0.0)
-        assert one["ci95"][0] == 0.0 < one["ci95"][1] < 1.0
+        assert one["ci95"] is None  # of three tasks
         assert one["cooperation"]["mean"] < 0  # well below what one seat can do
     assert found.numbers["cooperation"] == splits["test"]["cooperation"]
     assert found.numbers["convention_match"] == 0.0
