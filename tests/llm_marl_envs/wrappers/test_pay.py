@@ -123,7 +123,7 @@ def plain(env_id: str, **kwargs: Any) -> Callable[[], Any]:
 
 AROUND: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "calls": (plain("debate-v0"), tools),
-    "calls at once": (plain("coop_coding-v0"), tools),
+    "calls at once": (plain("coop_writing_tldr-v0"), tools),
     "characters": (plain("debate-v0"), lambda env: Channel(env, price=0.01)),
     "calls, characters": (plain("debate-v0"), lambda env: Channel(tools(env), price=0.01)),
     "toolrl": (
@@ -136,7 +136,7 @@ AROUND: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
         lambda env: SingleSeat(Channel(env.inner, price=0.01)),
     ),
     "a pioneer is heard": (
-        plain("coop_coding-v0", pioneer_observer=True),
+        plain("coop_writing_tldr-v0", pioneer_observer=True),
         lambda env: Channel(env, price=0.01),
     ),
     "both play a priced task": (
