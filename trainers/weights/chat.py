@@ -67,7 +67,8 @@ class ChatTemplate:
         templates = written.values() if isinstance(written, Mapping) else [written]
         self.dated = any(DATED in text for text in templates)
         if self.dated:
-            self.template_kwargs.setdefault(TODAY, date.today().isoformat())
+            named = self.template_kwargs.get(TODAY)  # YAML makes a date of it
+            self.template_kwargs[TODAY] = str(named or date.today())
         self.applied([_said("user", PROBE_USER)], prompt=True)  # refuses what cannot be rendered
         self.control = Control(tokenizer, tokenizer.get_chat_template(), self._frame())
         self._header = self._missing_header()

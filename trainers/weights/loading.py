@@ -50,7 +50,9 @@ def load_model(kind: Any, name: str, *, body: bool = False, **kwargs: Any) -> An
         WeightsError: a tensor is missing, left over or of another shape, or the file is damaged.
         OSError: as `from_pretrained`.
     """
-    adapter = None if "gguf_file" in kwargs else find_adapter_config_file(name)
+    adapter = None
+    if "gguf_file" not in kwargs:
+        adapter = find_adapter_config_file(name, revision=kwargs.get("revision"))
     what = f"model {str(Path(name, kwargs.get('gguf_file') or ''))!r}"
     with _quiet(), _readable(what):
         if adapter is not None:

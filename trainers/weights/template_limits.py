@@ -32,7 +32,7 @@ from transformers.utils import chat_template_utils
 
 ITERATIONS = 100_000
 OUTPUT = 1_000_000  # characters
-WORK = 30_000_000  # characters
+WORK = 60_000_000  # characters
 SOURCE = 200_000  # characters of a template itself
 ENTRY = 100
 """Characters that an entry of a list counts as, which is looked at in Python."""

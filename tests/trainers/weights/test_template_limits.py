@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,8 @@ def test_a_date_is_that_of_the_beginning(monkeypatch: pytest.MonkeyPatch):
     tokenizer.chat_template = DATED
     chat = ChatTemplate(tokenizer, {"today": "2026-02-03"})
     assert "03 Feb 2026 user" in tokenizer.decode(chat.opening([Message("user", "hi")]))
+    written = ChatTemplate(tokenizer, {"today": datetime.date(2026, 2, 3)})  # in YAML
+    assert written.template_kwargs == {"today": "2026-02-03"}
     now = ChatTemplate(tokenizer)
     opening = now.opening([Message("user", "hi")])
 
