@@ -93,8 +93,8 @@ def _metric(one: Metric) -> str:
     places = [*one.log, *([".".join(one.path)] if one.path else [])]
     names = ", ".join(f"`{name}`" for name in dict.fromkeys([one.name, *places]))
     better = {1: "higher", -1: "lower", 0: ""}[one.better]
-    title = one.title.replace("<", "&lt;")
-    return f"| {title} | {names} | {one.unit} | {one.doc} | {one.interval or ''} | {better} |"
+    title, interval = one.title.replace("<", "&lt;"), "yes" if one.interval else ""
+    return f"| {title} | {names} | {one.unit} | {one.doc} | {interval} | {better} |"
 
 
 def _tracked() -> str:

@@ -102,9 +102,11 @@ def test_statistics_by_hand(common: Any):
     found = common.share_of([False] * 20)
     assert found == {"count": 0, "n": 20, "ci95": (0.0, pytest.approx(1 - 0.025 ** (1 / 20)))}
     assert common.shares_differ([True] * 3, [False] * 3) == pytest.approx(2 / 20)
-    found = common.paired([1.0, 2.0, 3.0], [2.0, 3.0, 5.0])
+    found = common.paired([1.0, 2.0, 3.0] * 2, [2.0, 3.0, 5.0] * 2)
     assert found["difference"] == pytest.approx(4 / 3)
-    assert found["p"] == pytest.approx(2 / 8)  # all three up, or all three down
+    assert found["p"] == pytest.approx(2 / 64)  # all six up, or all six down
+    few = common.paired([1.0, 2.0, 3.0], [2.0, 3.0, 5.0])
+    assert (few["p"], few["ci95"]) == (1.0, None)
 
 
 def test_budgets_are_spent_when_no_further_update_can_be_paid(common: Any):

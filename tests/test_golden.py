@@ -11,7 +11,7 @@ from golden.record import differences, digest, gathered, machine, numbers, read,
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
-QUICK = ("tasks", "benchmark", "episodes", "advantages", "rows")
+QUICK = ("tasks", "benchmark", "episodes", "playthroughs", "advantages", "rows")
 """The others are training runs: `make golden`."""
 
 
@@ -57,6 +57,23 @@ def test_numbers_move_with_any_element_and_with_their_order() -> None:
     assert digest(("a", 1)) != digest(("a", 2))
 
 
+def test_a_text_lies_in_a_file_of_its_own_and_its_lines_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "golden" / "golden.json"
+    file.parent.mkdir()
+    was = {"playthroughs/one-v0": "a hears\n    b\na says\n    yes\n", "rows/packed": "x"}
+    write({**was, "playthroughs/two-v0": "c\n"}, file)
+    assert (tmp_path / "playthroughs" / "one-v0.txt").read_text() == was["playthroughs/one-v0"]
+    write(was, file)
+    assert read(file)[1] == was, "what is gone has no file"
+    now = {**was, "playthroughs/one-v0": "a hears\n    b\na says\n    no\n"}
+    (one,) = differences(was, now, same_machine=False)
+    assert one.judged
+    told = str(one).splitlines()
+    assert told[0] == "playthroughs/one-v0:"
+    assert "    -    yes" in told
+    assert "    +    no" in told
+
+
 def test_two_things_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="called 'a'"):
         gathered([iter([("a", "x")]), iter([("a", "y")])])
@@ -65,7 +82,8 @@ def test_two_things_of_one_name_are_refused() -> None:
 def test_the_command_says_what_differs_and_renews(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "golden.json"
+    file = tmp_path / "golden" / "golden.json"
+    file.parent.mkdir()
     write({"rows/packed": "x", "tasks/kept": "y"}, file)
     given: list[Any] = ["rows", "--file", str(file)]
     assert main(given) == 1

@@ -278,6 +278,36 @@ def test_ci_runs_all_that_its_time_allows(
     assert ("left out" in done.stdout) == (allowed < 0)
 
 
+LOADER = re.compile(
+    r".*\b(from_pretrained|load_file|load_adapter|set_peft_model_state_dict|load_state_dict"
+    r"|safe_open|torch\.load|load_checkpoint_\w+)"
+)
+"""What puts a file's numbers into a model, by the names of the libraries' functions."""
+GUARD = "trainers/weights/loading.py"
+NO_WEIGHTS = re.compile(
+    r"(AutoTokenizer|AutoConfig|GenerationConfig|PeftConfig)\.from_pretrained"
+    r"|self(\.\w+)*\.(past|algorithm|critic|optimizer)\.load_state_dict"
+)
+"""Settings, words, moments, and what our own classes keep of their state."""
+GUARDED = {
+    "trainers/critics/base.py: self.load_state_dict",  # each kind of critic checks its own
+    "trainers/running/checkpoints.py: torch.load",  # state of a run; weights have their own files
+    "trainers/weights/adapters.py: set_peft_model_state_dict",  # behind `check_state`
+}
+
+
+def test_every_loader_of_weights_is_behind_the_one_check() -> None:
+    """`loading.py` refuses weights that are not whole; who loads elsewhere gets random numbers."""
+    found = set()
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, (ast.Attribute, ast.Name)):
+                said = ast.unparse(node)
+                if LOADER.fullmatch(said) and not NO_WEIGHTS.fullmatch(said):
+                    found.add(f"{name(path)}: {said}")
+    assert {one for one in found if not one.startswith(GUARD)} - GUARDED == set()
+
+
 def test_make_help_names_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split())  # type: ignore[index]

@@ -60,12 +60,15 @@ def alone() -> dict[str, str]:
     return {**kept, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 
 
-def run(*command: str | Path, cwd: Path, status: int = 0, seconds: float = 300) -> str:
+def run(
+    *command: str | Path, cwd: Path, status: int = 0, seconds: float = 300, text: str = ""
+) -> str:
     """Run it; returns what it prints, on standard error where it is to fail."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         env=alone(),
+        input=text,
         capture_output=True,
         text=True,
         timeout=seconds,
@@ -173,7 +176,8 @@ def test_an_installed_wheel_plays_in_an_empty_folder(core: Path, tmp_path: Path)
     command = core / "llm-marl"
     assert "source archive" in run(command, "spec", "math_team", cwd=tmp_path)
     assert "example: llm-marl play" in run(command, "play", "--help", cwd=tmp_path)
-    assert "reward" in run(command, "play", "coop_coding-v0", "--seed", "1", cwd=tmp_path)
+    played = ("play", "coop_coding-v0", "--seed", "1")
+    assert "reward" in run(command, *played, cwd=tmp_path, text="x\n.\n")
     measured = run(command, "eval", "crowd-v0", "--team", "expert", "--tasks", "2", cwd=tmp_path)
     assert "success" in measured
     assert not list(tmp_path.iterdir())

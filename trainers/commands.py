@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from llm_marl_envs.commands.options import (
     add_threads,
     assignments,
     env_kwargs_of,
+    file_to_write,
+    folder_to_write,
     limit_threads,
     positive_number,
     quiet_libraries,
@@ -35,8 +38,10 @@ from trainers.run_file import check_first, expected, presets, read_yaml
 
 @contextmanager
 def _needs_torch() -> Iterator[None]:
-    """Say what to install where a package of the extra is missing."""
+    """Say what to install where a package of the extra is missing, or how Python must run."""
     quiet_libraries()
+    if sys.flags.optimize > 1:
+        raise ValueError("Transformers reads docstrings, which -OO leaves out: run Python without")
     try:
         yield
     except ModuleNotFoundError as error:
@@ -49,7 +54,7 @@ def _needs_torch() -> Iterator[None]:
 
 def _add_import_model(parser: ArgumentParser) -> None:
     parser.add_argument("source", help="smollm2, its wheel, a GGUF file, or a Transformers model")
-    parser.add_argument("folder", help="where it shall be")
+    parser.add_argument("folder", type=folder_to_write, help="where it shall be")
     parser.add_argument("--fresh", action="store_true", help="replace what was imported there")
 
 
@@ -62,7 +67,7 @@ def _import_model(options: Namespace) -> None:
 
 def _add_warm_start(parser: ArgumentParser) -> None:
     add_environment(parser)
-    parser.add_argument("folder", help="where the model shall be")
+    parser.add_argument("folder", type=folder_to_write, help="where the model shall be")
     parser.add_argument("--model", required=True, help="smollm2, or a Transformers model")
     for name, about in (
         ("demonstrations", "that the environment's experts write"),
@@ -149,7 +154,9 @@ def _add_demo(parser: ArgumentParser) -> None:
             f"--{name}", type=positive_number, default=value, help=f"{about} (default {value})"
         )
     add_threads(parser)
-    parser.add_argument("--output", default="runs/demo", help="folder (default runs/demo)")
+    parser.add_argument(
+        "--output", type=folder_to_write, default="runs/demo", help="folder (default runs/demo)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument(
         "--fresh", action="store_true", help="warm-start anew instead of using the cache"
@@ -179,7 +186,12 @@ def _add_sweep(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--devices", default="", help="CUDA devices separated by commas, one for each job"
     )
-    parser.add_argument("--slurm", metavar="FILE", help="write a SLURM array script, run nothing")
+    parser.add_argument(
+        "--slurm",
+        type=file_to_write,
+        metavar="FILE",
+        help="write a SLURM array script, run nothing",
+    )
     parser.add_argument(
         "--slurm-option", action="append", default=[], metavar="--KEY=VALUE", help="for the script"
     )
@@ -211,7 +223,12 @@ def _add_train_baselines(parser: ArgumentParser) -> None:
     parser.add_argument("--tasks", type=int, default=128, help="of a measurement (default 128)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     add_overrides(parser)
-    parser.add_argument("--output", required=True, help="folder; what is finished there is kept")
+    parser.add_argument(
+        "--output",
+        type=folder_to_write,
+        required=True,
+        help="folder; what is finished there is kept",
+    )
 
 
 def _train_baselines(options: Namespace) -> None:
@@ -260,7 +277,9 @@ def _add_credit_audit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--estimators", nargs="+", metavar="NAME", help="those that judge (default: all that can)"
     )
-    parser.add_argument("--output", help="folder for credit_audit.json and credit_audit.png")
+    parser.add_argument(
+        "--output", type=folder_to_write, help="folder for credit_audit.json and credit_audit.png"
+    )
 
 
 def _credit_audit(options: Namespace) -> None:

@@ -146,8 +146,8 @@ class MAGRPOConfig(GRPOConfig):
     kept_rows_mb: Annotated[int, Field(ge=0)] = 512
     """Most MiB of keys and values that the engine 'generate' keeps for next turns."""
     compare_sampling: bool = False
-    """Compare the log-probs of 'generate', too, with the trainer's before each step; it takes one
-    more forward pass. Other engines always are."""
+    """Score each token of 'generate' once more before the update, and compare more strictly than
+    every first pass does; other engines always are compared so."""
     rollout_chunks: AtLeastOne = 1
     """Parts into which the episodes of an update are divided: one is sampled while the others'
     programs run. Pays where both are slow."""

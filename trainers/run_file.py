@@ -19,8 +19,10 @@ A run file has these keys:
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,10 @@ LISTED = "`llm-marl schema`"
 """Lists all settings."""
 EXPECTED = "# Expected: "
 """How a preset's first line begins."""
+PATIENCE = 30.0
+"""Seconds in which something must come out of a pipe that is given as a run file."""
+MOST_BYTES = 10_000_000
+"""That are read of one."""
 
 
 def read(config: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
@@ -193,8 +199,45 @@ def _check_names(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; errors as `yaml_of`."""
-    return yaml_of(path.read_bytes(), path)
+    """What a YAML file holds, or a pipe.
+
+    Raises:
+        ValueError: no YAML, as `yaml_of` says; or no text in UTF-8.
+    """
+    return yaml_of(_text_of(path), path)
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file, or of a pipe such as `<(...)`, which is read once.
+
+    Raises:
+        ValueError: it is no UTF-8; or as `_streamed`.
+    """
+    content = path.read_bytes() if path.is_file() else _streamed(path, os.stat(path).st_ino)
+    try:
+        if b"\0" in content:  # YAML has none; UTF-16 and UTF-32 without a mark are full of them
+            raise ValueError("it holds bytes of zero")
+        return content.decode("utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path}: no text in UTF-8 ({error}); save it as UTF-8") from error
+
+
+@cache
+def _streamed(path: Path, number: int) -> bytes:
+    """What a pipe or a device holds; it cannot be read again, and commands look at runs twice.
+
+    Raises:
+        ValueError: nobody writes into it, or without end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        if not select.select([stream], [], [], PATIENCE)[0]:
+            raise ValueError(f"{path}: nothing came within {PATIENCE:g} s; expected a run file")
+        os.set_blocking(descriptor, True)
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{path}: more than {MOST_BYTES} bytes; expected a run file")
+    return content
 
 
 def _apply(run: dict[str, Any], override: str) -> None:
@@ -236,6 +279,10 @@ def _path(config: str | Path) -> Path:
     known = presets()
     if str(config) in known:
         return known[str(config)]
+    if os.path.isdir(config):
+        raise ValueError(f"config {str(config)!r}: a folder; expected a file, or a preset's name")
+    if os.path.exists(config):  # a pipe
+        return Path(config)
     hint = suggestion(config, known) or ";"
     raise ValueError(
         f"config {str(config)!r:.200}: no such file, and no preset{hint} presets: {list(known)}"

@@ -33,7 +33,7 @@ from trainers.running.defaults import choices, chosen_before
 from trainers.running.folder import TEAM, newest_checkpoint, step_of
 from trainers.running.resume import checkpoint_to_resume, refuse_occupied
 from trainers.trainer import MAGRPOTrainer
-from trainers.weights.adapters import check_adapter
+from trainers.weights.adapter_checks import check_adapter
 from trainers.weights.imported import model_folder
 from trainers.weights.team_files import load_config, trusts
 

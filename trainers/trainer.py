@@ -20,6 +20,8 @@ Deviations from TRL:
 5. Where another engine samples (`engines/`), its log-probs are compared with the trainer's before
    every step, and an engine that is not exact is corrected for by a ratio per token. TRL's default
    is one ratio per row, which here is all turns of an episode (`batch/drift.py`).
+6. Entropy, KL and shares of clipped ratios are logged as means over own tokens. TRL logs the mean
+   over micro-batches of their means, which depends on how tokens lie in them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -62,6 +64,7 @@ from trainers.batch.drift import (
     measured,
     refusal,
 )
+from trainers.batch.identity import LossForm, LostGradientError, Watch
 from trainers.batch.log_probs import in_place
 from trainers.batch.optimizer import clip_each, cosines, leave_idle, parameter_groups
 from trainers.batch.packing import (
@@ -74,7 +77,7 @@ from trainers.batch.packing import (
     plan_micro_batches,
     uncut,
 )
-from trainers.batch.shared_prompts import NOT_SHARDED, SharedPrompts, why_whole
+from trainers.batch.shared_prompts import NOT_SHARDED, SharedPrompts, drops, why_whole
 from trainers.config import NO_DEEPSPEED, NO_SHARDS, MAGRPOConfig
 from trainers.engines.base import SamplingEngine
 from trainers.engines.registry import make_engine
@@ -99,17 +102,18 @@ from trainers.running.callbacks import (
     TeamProgress,
     TokenBudget,
 )
-from trainers.running.checkpoints import Checkpoints
+from trainers.running.checkpoints import Checkpoints, all_finite
 from trainers.running.clock import REST, Clock
 from trainers.running.costs import Costs, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
-from trainers.running.folder import step_of, transcript
+from trainers.running.folder import checkpoint_after, newest_checkpoint, step_of, transcript
 from trainers.running.memory import bounded_by, peak_mib
 from trainers.running.processes import Processes
-from trainers.running.resume import Run, decided
+from trainers.running.resume import Run, checkpoint_to_resume, decided
 from trainers.running.same_run import (
     environments_of,
     origin,
+    recorded_settings,
     sampled_by,
     settings_of,
     write_settings,
@@ -119,11 +123,14 @@ from trainers.schedules.population import Members
 from trainers.schedules.schedules import make_schedules
 from trainers.trackers.asked import stay_home
 from trainers.trackers.following import Trackers
+from trainers.weights.adapter_checks import try_out
+from trainers.weights.adapters import AdapterWeights
 from trainers.weights.model_card import training_facts
 from trainers.weights.sharding import keep_parts
 from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.weights.team_model import SeparateWeights, TeamModel
 from trainers.weights.team_module import fit_for_trl
+from trainers.weights.template_limits import TODAY
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
@@ -167,6 +174,8 @@ class MAGRPOTrainer(GRPOTrainer):
     """The policy of the present step of the optimiser; None: all of them."""
     _own: torch.Tensor | None = None
     """(B, T) which completion tokens of the present micro-batch its agent said."""
+    _followed: Mapping[str, Any] | None = None
+    """The micro-batch whose gradient is compared with its advantages; None: none is."""
 
     def __init__(
         self,
@@ -202,6 +211,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.beta = self.args.beta = beta
         self.costs, self._counted_at = Costs(), time.perf_counter()
         self.clock, self._tokens_read, self._sampled = Clock(), np.zeros(2), 0
+        self._watch, self._counts = Watch(), list[tuple[float, ...]]()
         self._gather()
         self._settle()
 
@@ -245,6 +255,9 @@ class MAGRPOTrainer(GRPOTrainer):
         if args.frozen:
             self.team.freeze(args.frozen)
         self.team.admit(self._resting(args))
+        if isinstance(self.team, AdapterWeights):
+            try_out(self.team)
+        self._date_is_given = TODAY in (args.chat_template_kwargs or {})
         self.token_policy = _token_policy(self.team, args)
 
     def _resting(self, args: MAGRPOConfig) -> Sequence[str]:
@@ -289,12 +302,16 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _gather(self) -> None:
         """What the processes of the run do together."""
-        self.processes = Processes(self.accelerator)
+        self.processes = Processes(self.accelerator, self._keep_before_the_end)
         self.interrupt = SaveOnInterrupt(self.processes.any)
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(self.args, main, self._save_before_the_end)
-        self.stage = Stage(self.collector, self.players, self.processes, self.failures, self.clock)
+        self.stage = Stage(self.collector, self.players, self.processes, self.clock)
         self.token_policy.timed = partial(self.clock.part, "sampling")
+        today = [self.token_policy.today]
+        if self.args.world_size > 1:  # midnight may lie between the first process and the last
+            broadcast_object_list(today)
+        self._date(today[0])
 
     def _settle(self) -> None:
         """What can only be done once TRL's constructor has run."""
@@ -434,10 +451,9 @@ class MAGRPOTrainer(GRPOTrainer):
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         total = self.processes.total
         count_everywhere(batches, groups, self.loss_type, total, self.args.world_size)
-        compares = self.engine.remote or self.args.compare_sampling
-        if self.num_iterations > 1 or compares or self.plan.in_sequence:
+        if self.num_iterations > 1 or self._compares or self.plan.in_sequence:
             self._score(batches, OLD, lambda policy: nullcontext())
-        if compares:
+        if self._compares:
             self._check_engine(batches)
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
@@ -468,7 +484,12 @@ class MAGRPOTrainer(GRPOTrainer):
             groups = gather_object(groups)  # in the order of the ranks
         episodes = [episode for group in groups for episode in group.episodes]
         self.failures.after_update(self._update, episodes, self.collector.failures)
-        return (groups, *self.collector.judge(self._update, groups))
+        try:
+            judged = self.collector.judge(self._update, groups)
+        except FloatingPointError as error:  # on every process: all judge the same
+            self.processes.stop(error)
+            raise
+        return (groups, *judged)
 
     @property
     def engine(self) -> SamplingEngine:
@@ -505,25 +526,84 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _check_engine(self, batches: list[dict[str, Any]]) -> None:
         """Stop where the engine's log-probs are not the trainer's; correct for it (deviation 5)."""
-        rows = differences(batches, self.args.process_index)
-        if self.args.world_size > 1:
-            rows = gather_object(rows)
-        drifts = measured(rows)
-        self._note(logged(drifts))
-        wrong = refusal(drifts, limits_of(self.team, remote=self.engine.remote))
-        message = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
-        self.processes.stop(EngineDriftError(message) if wrong else None)
+        self.processes.stop(
+            self._drifted(self._update, [(b, b[OLD]) for b in batches], self.engine.remote)
+        )
         for batch in batches:
             if not self.engine.exact:
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
             elif self.num_iterations == 1 and not self.plan.in_sequence:
                 del batch[OLD]  # as with `generate`, to the last bit
 
+    @property
+    def _compares(self) -> bool:
+        """Whether each token is scored before the update for comparison with its sampler."""
+        return self.engine.remote or self.args.compare_sampling
+
+    def _drifted(
+        self, update: int, scored: Sequence[tuple[Any, torch.Tensor]], copies: bool
+    ) -> Exception | None:
+        """Log how far sampled log-probs are from the trainer's; an error where it is too far."""
+        rank = self.args.process_index
+        rows = [row for batch, scores in scored for row in differences(batch, scores, rank)]
+        if self.args.world_size > 1:
+            rows = gather_object(rows)
+        drifts = measured(rows)
+        self._note(logged(drifts))
+        mixed = bool(self.args.bf16 or self.args.tf32)
+        wrong = refusal(drifts, limits_of(self.team, copies=copies, mixed=mixed))
+        message = f"update {update}, engine {self.engine.name}: {wrong}; no step was taken"
+        return EngineDriftError(message) if wrong else None
+
+    @cached_property
+    def _drops(self) -> bool:
+        return any(map(drops, self.team.bases))
+
+    @property
+    def _loss_form(self) -> LossForm | None:
+        """How the loss moves log-probs while every ratio is 1; None where that is not known."""
+        args, corrects = self.args, bool(self.use_vllm and self.vllm_importance_sampling_correction)
+        if args.off_policy_mask_threshold is not None or (corrects and self.loss_type == "vespo"):
+            return None
+        return LossForm(
+            loss_type=self.loss_type,
+            level=self.importance_sampling_level,
+            beta=self.beta,
+            weighs_kl=args.use_bias_correction_kl,
+            longest=self.max_completion_length,
+            accumulated=self.plan.total,
+            processes=args.world_size,
+            corrects=corrects,
+        )
+
+    def _check_first_pass(self) -> None:
+        """Stop before the step where a token was not scored as sampled, or not moved as judged.
+
+        With dropout the trainer's log-probs are other ones than the sampler's on purpose.
+        """
+        passed = self._watch.taken()
+        if not passed:
+            return
+        update = (self._step - 1) // self._per_rollout  # the step that ends now is counted
+        wrong = next(filter(None, (one.wrong() for one in passed)), None)
+        error: Exception | None = None
+        if wrong:
+            error = LostGradientError(
+                f"update {update}: {wrong}; no step was taken. This is a fault of the "
+                "library: please report it, with the run file"
+            )
+        if not (self._compares or self._drops):
+            drift = self._drifted(update, [(one.batch, one.logprobs) for one in passed], True)
+            error = error or drift
+        self.processes.stop(error)
+
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         """As in TRL; faster on a CPU, and what rows begin with is computed once."""
         shared = self._sharing(model)
         with in_place():
             found = super()._get_per_token_logps_and_entropies(shared or model, *args, **kwargs)
+        if self._followed is not None and self._loss_form is not None:
+            self._watch.follow(self._followed, found[0], self._loss_form)
         if shared is not None:
             self._tokens_read += np.array([shared.read, shared.whole])
         return found
@@ -562,7 +642,12 @@ class MAGRPOTrainer(GRPOTrainer):
     ) -> torch.Tensor:
         """TRL's loss times the scale of the micro-batch, plus the algorithm's own loss."""
         self._own = inputs["tool_mask"]
+        within = self._step % (self.plan.total * self.args.num_iterations)
+        self._followed = inputs if within < self.plan.total and model.training else None
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        self._followed = None
+        if model.training:
+            self._counts.append(inputs["counts"])
         loss = loss * inputs["loss_scale"]
         extra = self.algorithm.extra_loss(inputs, model)
         if extra is not None:
@@ -603,6 +688,7 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _leave_idle_policies(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Before the optimiser's step (deviation 3)."""
+        self._check_first_pass()
         own_loss = type(self.algorithm).extra_loss is not Algorithm.extra_loss
         batches = [b for b in self._buffered_inputs or () if self._learns(b["policy"])]
         weighed = not (self.beta or own_loss)
@@ -615,6 +701,9 @@ class MAGRPOTrainer(GRPOTrainer):
         clip = partial(self.accelerator.clip_grad_norm_, max_norm=self.args.max_grad_norm)
         norms = clip_each(self.team, optimizer, clip)
         self._note({f"{p}/grad_norm": float(norm) for p, norm in norms.items() if self._learns(p)})
+        bad = [f"gradient of {p}" for p, norm in norms.items() if not torch.isfinite(norm)]
+        update = (self._step - 1) // self._per_rollout  # the last micro-batch is counted
+        self.processes.stop(not_finite(update, bad[0]) if bad else None)
         found = cosines(self.team, optimizer)
         self._note({f"{p}/grad_cosine": cosine for p, cosine in found.items() if self._learns(p)})
         return torch.stack(list(norms.values())).norm()
@@ -662,6 +751,15 @@ class MAGRPOTrainer(GRPOTrainer):
             self._note({"sharing/rows": float(read / whole)})
         self._tokens_read = np.zeros(2)
         self._note({"memory/peak": peak_mib(self.accelerator.device)})
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As in TRL; a mean over tokens is one, however they lie in micro-batches."""
+        if self.model.training and self._counts:
+            kept, of_rows = self._metrics["train"], self.importance_sampling_level == "sequence"
+            for name, value in metrics.weighed(kept, self._counts, of_rows=of_rows).items():
+                kept[name] = [value]
+            self._counts.clear()
+        super().log(logs, start_time)
 
     def _count_time(self) -> None:
         """Add the time since this was last called."""
@@ -721,6 +819,7 @@ class MAGRPOTrainer(GRPOTrainer):
             ValueError: `output_dir` holds another run, or this one and nothing is resumed, or the
                 checkpoint is of a run with other settings; the message names what differs.
         """
+        self._date_as_begun(resume_from_checkpoint)
         run = self.this_run()
         with run.held(resume_from_checkpoint, self.accelerator) as checkpoint:
             ended = checkpoint and self.checkpoints.ended(checkpoint, run.updates)
@@ -752,6 +851,22 @@ class MAGRPOTrainer(GRPOTrainer):
         """Whether a signal ended `train` before the last update; it left a checkpoint."""
         return self.interrupt.stopping and self.state.global_step < self.state.max_steps
 
+    def _date(self, today: str | None) -> None:
+        """Let chat templates write this date, which is a setting of the run."""
+        if self.token_policy.today is not None:
+            self.token_policy.date(today)
+            self.args.chat_template_kwargs = dict(self.token_policy.template_kwargs or {})
+
+    def _date_as_begun(self, resume: Any) -> None:
+        """A run that goes on reads the date of its start, unless its settings name another one."""
+        if self.token_policy.today is None or self._date_is_given:
+            return
+        with suppress(ValueError):  # no checkpoint, or a damaged one: refused where it is needed
+            checkpoint = checkpoint_to_resume(Path(str(self.args.output_dir)), resume)
+            if checkpoint is not None:
+                then = recorded_settings(checkpoint)["trainer"].get("chat_template_kwargs") or {}
+                self._date(then.get(TODAY, self.token_policy.today))
+
     # -- the folder and its checkpoints -----------------------------------------------------------
     @cached_property
     def _environments(self) -> dict[str, Any]:
@@ -779,6 +894,7 @@ class MAGRPOTrainer(GRPOTrainer):
         Raises:
             ValueError: the folder holds a run, or the checkpoint is of another one.
         """
+        self._date_as_begun(resume)
         return decided(self.accelerator, lambda: self.this_run().check(resume))
 
     def save_team(self, folder: str | Path) -> None:
@@ -852,6 +968,24 @@ class MAGRPOTrainer(GRPOTrainer):
         self._save_checkpoint(self.model, None)
         return True
 
+    def _keep_before_the_end(self) -> str:
+        """As `_save_before_the_end`, unless the state is not finite; says what is kept."""
+        folder, made = Path(str(self.args.output_dir)), self.state.global_step
+        if self.is_in_train and not self.processes.all(self._is_finite()):
+            newest = newest_checkpoint(folder)
+            kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
+            return f"what the run has learned by step {made} is not finite and is not kept; {kept}"
+        if not self._save_before_the_end():
+            return ""
+        kept = checkpoint_after(folder, made)
+        return f"{kept} keeps what was learned before; go on with resume_from_checkpoint=true"
+
+    def _is_finite(self) -> bool:
+        """Whether all is that this process would keep of what the run has learned."""
+        weights = [self.team.parameters(policy) for policy in self.team.trained_policies]
+        moments = [*self.optimizer.state.values()] if self.optimizer else []
+        return all_finite([weights, moments, self.algorithm.state_dict()])
+
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         for policy in self.team.policies:
             self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
@@ -867,10 +1001,11 @@ class MAGRPOTrainer(GRPOTrainer):
     def _own_state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this process beside weights and optimiser."""
         self._count_time()
+        step = self.state.global_step * self.plan.total  # one that an error ended is taken again
         return {
-            "step": self._step,
+            "step": step,
             # Needed only between the iterations over one rollout.
-            "buffer": self._buffered_inputs if self._step % self._per_rollout else None,
+            "buffer": self._buffered_inputs if step % self._per_rollout else None,
             "algorithm": self.algorithm.state_dict(),
             "costs": dataclasses.asdict(self.costs),
             "failures": [list(update) for update in self.failures.window.updates],

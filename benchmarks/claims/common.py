@@ -213,10 +213,17 @@ def shares_differ(a: Sequence[bool], b: Sequence[bool]) -> float:
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
-    """Mean of b - a over seeds, with interval and two-sided p of the sign-flip test."""
+    """Mean of b - a over seeds, with interval and two-sided p of the sign-flip test.
+
+    Fewer than six seeds have no interval, and prove nothing: p is 1.
+    """
     sides = [{f"{seed}": value for seed, value in enumerate(side)} for side in (a, b)]
     found = compare([sides[0]], [sides[1]])
-    return {"difference": found.difference, "ci95": found.ci95, "p": found.p}
+    return {
+        "difference": found.difference,
+        "ci95": found.ci95,
+        "p": 1.0 if found.p is None else found.p,
+    }
 
 
 # -- teams of tables -------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def state(found: Summary) -> str:
 
 
 def tests(found: Summary) -> str:
-    """The primary test, and what is inherited in each set."""
+    """Both tests that were planned; and the first in the other sets, and on each operation."""
     if "primary" not in found:
         return "No test is made before all nine teams are there."
     asked = {
@@ -127,7 +127,20 @@ def tests(found: Summary) -> str:
         ]
         for what, (key, ways) in asked.items()
     ]
-    return _table(["difference of agreement", "", ""], rows)
+    sets = {f"`{name}`": one["own"] for name, one in found["sets"].items() if name != PRIMARY}
+    apart = {f"`{PRIMARY}`, {name}": one["own"] for name, one in found["slices"].items()}
+    head = ["own partner minus stranger", "", "p", "by warm start"]
+    further = [
+        [
+            name,
+            number(one["difference"], sign=True),
+            p_value(one["p"]),
+            ", ".join(number(value, sign=True) for value in one["by warm start"]),
+        ]
+        for name, one in {**sets, **apart}.items()
+    ]
+    planned = _table(["difference of agreement", "", ""], rows)
+    return f"{planned}\n\nThe first of the two elsewhere, not planned:\n\n{_table(head, further)}"
 
 
 def weights(found: Summary) -> str:

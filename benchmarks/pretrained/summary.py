@@ -37,7 +37,7 @@ from benchmarks.pretrained.units import (
     units,
 )
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.measure.numbers.estimates import t_interval
+from llm_marl_envs.measure.numbers.estimates import over_runs
 
 SUMMARY = RESULTS / "summary.json"
 PRIMARY = "operations"
@@ -70,6 +70,8 @@ def summary() -> dict[str, Any]:
     if TEAM_UNITS:
         found["slices"] = _slices(Judge(SETS[PRIMARY]))
     if len(STARTS) == WARM_STARTS:
+        for one in found["sets"].values():
+            one["own"] = _own(np.array(one["matrix"]["agreement"]))
         matrix = np.array(found["sets"][PRIMARY]["matrix"]["agreement"])
         found["primary"] = {
             "difference": own_minus_stranger(matrix, WARM),
@@ -142,8 +144,20 @@ def _slices(judge: Judge) -> dict[str, Any]:
             "tasks": len(names),
             "warm start": _estimate(values),
             **_of_matrix(_matrix(agreement, own)),
+            "own": _own(_matrix(agreement, own)),
         }
     return found
+
+
+def _own(matrix: Matrix) -> dict[str, Any]:
+    """What partners agree more than strangers of their warm start, of all and of each."""
+    near = strangers(matrix, WARM)
+    of_each = zip(_means(partners(matrix), TEAMS), near.values(), strict=True)
+    return {
+        "difference": own_minus_stranger(matrix, WARM),
+        "p": permutation_p(matrix, WARM),
+        "by warm start": [own - float(of.mean()) for own, of in of_each],
+    }
 
 
 def _among(team: Seats, tasks: Container[str]) -> Seats:
@@ -185,8 +199,8 @@ def _means(values: Sequence[float] | Matrix, by: int) -> list[float]:
 
 
 def _estimate(values: Sequence[float]) -> dict[str, Any]:
-    ci95 = t_interval(values) if len(values) > 1 else None
-    return {"mean": float(np.mean(values)), "ci95": ci95, "values": [*values]}
+    found = over_runs(values)
+    return {"mean": float(np.mean(values)), "ci95": found.ci95, "values": [*values]}
 
 
 def _weights() -> dict[str, Any]:

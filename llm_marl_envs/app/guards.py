@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ MOST_BYTES = 1_000_000
 MOST_FIELDS = 1000
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """As `Host` names this machine. Other names could be made to lead here (DNS rebinding)."""
+FOREIGN = "Another site's page asked for this. Begin at the app's first page, or type the address."
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -66,20 +68,35 @@ class Headed:
 
 
 class SameSite:
-    """Refuses forms that another site's page sends."""
+    """Refuses what another site's page sends or asks for; its links may lead to the first page."""
 
     def __init__(self, app: Asgi) -> None:
         self.app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            headers = Headers(scope=scope)
-            origin = headers.get("origin")
-            if origin is not None and origin.partition("://")[2] != headers.get("host"):
-                await Response("The form came from another site.", 403)(scope, receive, send)
+        if scope["type"] == "http" and foreign(Headers(scope=scope)):
+            first = scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
+            if not first:
+                await Response(FOREIGN, 403)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
+
+
+def foreign(headers: Headers) -> bool:
+    """Whether a browser says that another site's page is behind a request.
+
+    `Sec-Fetch-Site` is "none" where a person types an address. Browsers without it send `Origin`
+    with forms, and `Referer` with most of what a page asks for.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is None and origin is None:
+        origin = headers.get("referer")
+    if origin is not None:
+        sender = re.split("[/?#]", origin.partition("://")[2])[0]
+        if sender != headers.get("host"):
+            return True
+    return site not in (None, "same-origin", "none")
 
 
 async def posted(request: Request) -> dict[str, str]:

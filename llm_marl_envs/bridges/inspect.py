@@ -147,10 +147,11 @@ def returns() -> Any:
         episode = episode_from_dict(state.metadata[EPISODE])
         success = math.nan if episode.success is None else float(episode.success)
         return Score(
-            value={"return": episode.team_return, "success": success},
+            value={"return": episode.team_task_return, "success": success},
             metadata={
-                "returns": {a: episode.undiscounted_return(a) for a in episode.agents},
+                "returns": {a: episode.task_return(a) for a in episode.agents},
                 "reward_terms": {a: episode.terms_of(a) for a in episode.agents},
+                "added_terms": {a: episode.added_terms_of(a) for a in episode.agents},
                 "stop_reason": str(episode.stop_reason),
             },
         )

@@ -24,7 +24,7 @@ from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
 from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.forms import acting, as_played, messages_of
-from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.outcome import Outcome, added
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_name
@@ -83,6 +83,7 @@ class JointObservation(Observation):
         terminations: agent -> whether the task ended its episode.
         truncations: agent -> whether a limit cut it.
         infos: agent -> `reward_terms`, `success` and what else the environment says.
+        task_pay: agent -> name -> what of `reward_terms` the task paid; None where nobody can tell.
     """
 
     acting: list[str]
@@ -92,6 +93,7 @@ class JointObservation(Observation):
     terminations: dict[str, bool]
     truncations: dict[str, bool]
     infos: dict[str, dict[str, Any]]
+    task_pay: dict[str, dict[str, float]] | None = None
 
 
 class TeamState(State):
@@ -199,6 +201,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
             for agent, observation in seen.items()
         }
         rewards = {agent: float(reward) for agent, reward in (paid or {}).items()}
+        inner = self.env.unwrapped
         return JointObservation(
             acting=acting(self.env),
             agents=list(self.env.agents),
@@ -207,6 +210,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
             terminations=dict(ended or {}),
             truncations=dict(cut or {}),
             infos=plain(infos or {}),
+            task_pay=plain(inner.task_pay()) if isinstance(inner, TextEnv) else None,
             reward=None if paid is None else sum(rewards.values()) / len(self.env.possible_agents),
             done=not self.env.agents,
         )
@@ -258,6 +262,7 @@ def _facts(env: TextEnv) -> dict[str, Any]:
         "turns": env.max_turns,
         "max_action_chars": env.max_action_chars,
         "reward_range": list(env.reward_range),
+        "task_range": None if env.task_range is None else list(env.task_range),
         "append_only": env.append_only,
         "beside": bool(env.beside),
         "split": env.source.split,
@@ -328,6 +333,8 @@ class _Remote(TextEnv):
         facts = state["facts"]
         self.session = session
         self.reward_range = tuple(facts["reward_range"])
+        narrower = facts.get("task_range")  # older servers do not say
+        self.task_range = None if narrower is None else tuple(narrower)
         self._seed: int | None = None
         self._acting: list[str] = []
         self._heard: dict[str, int] = {}
@@ -362,11 +369,13 @@ class _Remote(TextEnv):
         self._acting = observation["acting"] or self._acting
         infos = observation["infos"]
         successes = (info.get("success") for info in infos.values())
+        paid = observation["rewards"]
+        terms = {a: infos[a].get("reward_terms", {"reward": paid[a]}) for a in paid}
+        of_task = observation.get("task_pay")  # older servers do not say
+        own = terms if of_task is None else {a: of_task.get(a, {}) for a in paid}
         return Outcome(
-            reward_terms={
-                agent: infos[agent].get("reward_terms", {"reward": reward})
-                for agent, reward in observation["rewards"].items()
-            },
+            reward_terms=own,
+            added_terms={a: added(paid[a], terms[a], own[a]) for a in paid},
             feedback=self._news(observation["chats"]),
             ended=result.done,
             success=next((success for success in successes if success is not None), None),

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from llm_marl_envs.commands import Command
-from llm_marl_envs.commands.options import quiet_libraries
+from llm_marl_envs.commands.options import folder_to_write, quiet_libraries
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -39,7 +39,10 @@ def _add(parser: ArgumentParser) -> None:
         help="a site that may show the pages in a frame, such as https://huggingface.co",
     )
     parser.add_argument(
-        "--space", metavar="FOLDER", help="write what a Hugging Face Space needs there, and end"
+        "--space",
+        type=folder_to_write,
+        metavar="FOLDER",
+        help="write what a Hugging Face Space needs there, and end",
     )
     parser.add_argument("--wheel", help="with --space: the wheel (default: the newest in dist)")
 

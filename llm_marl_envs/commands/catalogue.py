@@ -6,6 +6,7 @@ import inspect
 import json
 import platform
 import re
+import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +44,8 @@ def _spec(options: Namespace) -> None:
     for line in _arguments(create, env_spec.kwargs):
         print(f"    {line}")
     page = inspect.getdoc(inspect.getmodule(create)) or inspect.getdoc(create) or ""
+    if not page and sys.flags.optimize > 1:
+        page = "Its page is a docstring, which Python leaves out with -OO: run it without."
     print(f"\n{page}")
     if ELSEWHERE.search(page):
         print("\nFiles in docs and benchmarks: in a checkout, or in the source archive.")
@@ -78,7 +81,7 @@ def _tools(options: Namespace) -> None:
     for name in TOOLS.names():
         tool = TOOLS.get(name)
         if not isinstance(tool, type):  # a name that takes an argument
-            print(f"{name}:...: {(inspect.getdoc(tool) or '').splitlines()[0]}")
+            print(f"{name}:...: {(inspect.getdoc(tool) or '(no docstring)').splitlines()[0]}")
             continue
         taken = ", ".join(
             f"{argument} ({inspect.formatannotation(field.annotation)})"

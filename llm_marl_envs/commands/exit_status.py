@@ -26,6 +26,7 @@ MISTAKE, FAILURE = 2, 1
 LONGEST_WORD = 200
 MISTAKES = (ValueError, TypeError, ImportError)
 """What a mistake is raised as; files and the network have `OSError`."""
+WITHOUT_DOCSTRINGS = "; Python runs with -OO, without the docstrings that this needs: leave -OO out"
 
 
 def ending(
@@ -53,9 +54,11 @@ def ending(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
-        if traceback or not is_said(error):
+        if traceback or not (is_said(error) or sys.flags.optimize > 1):
             raise
-        _say(f"{name}: {one_line(error)}")
+        said = one_line(error)
+        lacking = sys.flags.optimize > 1 and (not is_said(error) or "docstring" in said)
+        _say(f"{name}: {said}{WITHOUT_DOCSTRINGS if lacking else ''}")
         return MISTAKE if isinstance(error, (*MISTAKES, OSError)) else FAILURE
 
 
@@ -94,9 +97,10 @@ def _top(name: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message without its line breaks; a traceback behind an empty line keeps them."""
+    """An error's message and notes in one line; a traceback behind an empty line keeps its own."""
     message, _, quoted = str(error).partition("\n\n")
-    line = without_long_words(" ".join(message.split())) or type(error).__name__
+    parts = (message or type(error).__name__, *getattr(error, "__notes__", ()))
+    line = without_long_words("; ".join(" ".join(part.split()) for part in parts))
     return f"{line}\n{quoted}" if quoted.startswith("Traceback") else line
 
 

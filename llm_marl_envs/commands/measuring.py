@@ -14,6 +14,7 @@ from llm_marl_envs.commands.options import (
     add_threads,
     assignments,
     env_kwargs_of,
+    folder_to_write,
     limit_threads,
     quiet_libraries,
     sampling_of,
@@ -44,8 +45,13 @@ def _add_eval(parser: ArgumentParser) -> None:
     _add_plan(parser)
     add_team(parser, partners=True)
     add_threads(parser)
-    parser.add_argument("--samples", type=int, default=1, help="episodes per task and seed")
-    parser.add_argument("--output", help="folder for summary and transcripts")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1,
+        help="episodes per task and seed, each from a reset seed of its own",
+    )
+    parser.add_argument("--output", type=folder_to_write, help="folder for summary and transcripts")
 
 
 def _eval(options: Namespace) -> None:
@@ -79,7 +85,9 @@ def _add_bench(parser: ArgumentParser) -> None:
         action="store_true",
         help="the team plays one seat and the others stay silent; the best seat counts",
     )
-    parser.add_argument("--output", help="folder of bench.json and the transcripts")
+    parser.add_argument(
+        "--output", type=folder_to_write, help="folder of bench.json and the transcripts"
+    )
     parser.add_argument(
         "--beside", nargs="+", default=[], metavar="FILE", help="others' bench.json, shown beside"
     )
@@ -178,7 +186,7 @@ def _add_baselines(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of them")
     parser.add_argument("--n", type=int, default=4, help="samples of oracle and vote (default 4)")
-    parser.add_argument("--output", help="folder for results and transcripts")
+    parser.add_argument("--output", type=folder_to_write, help="folder for results and transcripts")
 
 
 def _baselines(options: Namespace) -> None:

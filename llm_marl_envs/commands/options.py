@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -112,6 +113,33 @@ def limit_threads(options: Namespace) -> None:
 def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:
     about = f"{what}; the value as in YAML; may be repeated"
     parser.add_argument(flag, action="append", default=[], metavar="KEY=VALUE", help=about)
+
+
+def folder_to_write(text: str) -> str:
+    """The path of a folder that a command writes into, `~` expanded."""
+    return _path_to_write(text, "a folder")
+
+
+def file_to_write(text: str) -> str:
+    """The path of a file that a command writes, `~` expanded."""
+    path = _path_to_write(text, "a file")
+    if Path(path).name in ("", "..") or path.endswith(os.sep):
+        raise ArgumentTypeError(f"{text!r:.200} is a folder; expected a file")
+    return path
+
+
+def _path_to_write(text: str, what: str) -> str:
+    if not text.strip():
+        raise ArgumentTypeError(f"{text!r} is no path (is a variable unset?); expected {what}")
+    path = os.path.expanduser(text)
+    if path.startswith("~"):
+        raise ArgumentTypeError(f"{text!r:.200}: no such user; expected {what}, or one below ./")
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ArgumentTypeError(f"{text!r:.80}...: the name is too long") from error
+    return path
 
 
 def positive_number(text: str) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from pathlib import Path
 
 from llm_marl_envs.commands import Command
-from llm_marl_envs.commands.options import named_arguments
+from llm_marl_envs.commands.options import file_to_write, named_arguments
 
 
 def _add_report(parser: ArgumentParser) -> None:
     parser.add_argument("folder", help="folder with summary.json, logs, transcripts or an audit")
-    parser.add_argument("--output", help="the file (default report.html in the folder)")
+    parser.add_argument(
+        "--output", type=file_to_write, help="the file (default report.html in the folder)"
+    )
     parser.add_argument(
         "--against",
         metavar="FOLDER",
@@ -67,10 +68,11 @@ def _add_table(parser: ArgumentParser) -> None:
         "--caption", help="text, escaped, for a table environment around it (with --latex)"
     )
     parser.add_argument("--label", help="for references (with --latex)")
-    parser.add_argument("--output", help="a file; printed where not given")
+    parser.add_argument("--output", type=file_to_write, help="a file; printed where not given")
 
 
 def _table(options: Namespace) -> None:
+    from llm_marl_envs.files.atomic import replacing
     from llm_marl_envs.measure.numbers.tables import (
         latex_table,
         markdown_table,
@@ -95,7 +97,8 @@ def _table(options: Namespace) -> None:
     else:
         text = text_table(rows, options.columns, best=options.best) + "\n"
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        with replacing(options.output) as partial:
+            partial.write_text(text, encoding="utf-8")
         print(f"written to {options.output}")
     else:
         print(text, end="")

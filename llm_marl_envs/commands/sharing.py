@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from contextlib import suppress
 from typing import Any
 
 from llm_marl_envs.commands import Command
-from llm_marl_envs.commands.options import quiet_libraries
+from llm_marl_envs.commands.options import folder_to_write, quiet_libraries
 
 REPOSITORY = "owner/name on the Hugging Face Hub"
 
@@ -83,15 +85,31 @@ def _deliver(delivery: Any, options: Namespace) -> None:
 
 def _add_pull_team(parser: ArgumentParser) -> None:
     parser.add_argument("repository", metavar="REPO", help=f"{REPOSITORY}, or owner/name@revision")
-    parser.add_argument("folder", help="where it shall be; missing or empty")
+    parser.add_argument("folder", type=folder_to_write, help="where it shall be; missing or empty")
+    parser.add_argument(
+        "--most-gib",
+        type=_gib,
+        default=20.0,
+        metavar="N",
+        help="refuse a team with more GiB of files (default 20)",
+    )
+
+
+def _gib(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise ArgumentTypeError(f"{text!r:.80}: expected a number of GiB, such as 0.5")
 
 
 def _pull_team(options: Namespace) -> None:
     from llm_marl_envs.hub.client import Repository
-    from llm_marl_envs.hub.team_repository import pull_team
+    from llm_marl_envs.hub.team_repository import GIB, pull_team
 
     quiet_libraries()
-    folder = pull_team(Repository.named(options.repository), options.folder)
+    most = int(options.most_gib * GIB)
+    repository = Repository.named(options.repository)
+    folder = pull_team(repository, options.folder, most=most, tell=print)
     print(f"the team is in {folder}; play it: --team {folder}")
 
 

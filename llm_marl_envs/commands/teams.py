@@ -21,6 +21,8 @@ from llm_marl_envs.commands.options import (
     add_transfer,
     assignments,
     env_kwargs_of,
+    file_to_write,
+    folder_to_write,
     named_arguments,
     quiet_libraries,
     sampling_of,
@@ -29,7 +31,12 @@ from llm_marl_envs.commands.options import (
 
 def _add_plan(parser: ArgumentParser, split: str) -> None:
     add_environment(parser, split)
-    parser.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1,
+        help="episodes per task, each from a reset seed of its own (default 1)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     add_sampling(parser)
 
@@ -48,7 +55,9 @@ def _add_cross_play(parser: ArgumentParser) -> None:
     )
     add_transfer(parser)
     parser.add_argument(
-        "--output", help="folder for cross_play.json and heat_map.png (needs matplotlib)"
+        "--output",
+        type=folder_to_write,
+        help="folder for cross_play.json and heat_map.png (needs matplotlib)",
     )
 
 
@@ -59,7 +68,7 @@ def _add_contribution(parser: ArgumentParser) -> None:
         "--replacement", help="a team whose members replace single actions; empty texts by default"
     )
     parser.add_argument("--other", help="a team whose messages are heard instead")
-    parser.add_argument("--output", help="a JSON file")
+    parser.add_argument("--output", type=file_to_write, help="a JSON file")
 
 
 def _add_collect(parser: ArgumentParser) -> None:
@@ -67,7 +76,9 @@ def _add_collect(parser: ArgumentParser) -> None:
     add_team(parser, partners=True)
     parser.add_argument("--format", default="jsonl", help="jsonl or parquet (default jsonl)")
     parser.add_argument("--shard", type=int, default=1024, help="episodes per file (default 1024)")
-    parser.add_argument("--output", required=True, help="folder of the dataset")
+    parser.add_argument(
+        "--output", type=folder_to_write, required=True, help="folder of the dataset"
+    )
 
 
 def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:

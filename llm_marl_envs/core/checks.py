@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,6 +69,22 @@ def refuse_other(name: str, value: Any, choices: Sequence[Any]) -> None:
     """Raise `ValueError` where the argument `name` is none of the values `choices`."""
     if value not in choices:
         raise ValueError(f"{name}={value!r:.200}: expected one of {tuple(choices)}")
+
+
+def seed_of(value: Any, name: str = "seed") -> int:
+    """A seed as `int`: a whole number of any type, numpy's too.
+
+    Raises:
+        TypeError: True, 1.0, "3", or what else is no whole number.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{name}={value!r:.80}: expected a whole number, got {type(value).__name__}"
+        )
+    try:
+        return operator.index(value)
+    except TypeError as error:  # an array of several, of floats or of truth values
+        raise TypeError(f"{name}={value!r:.80}: expected a whole number ({error})") from error
 
 
 def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pettingzoo import AECEnv, ParallelEnv
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.outcome import BESIDE, Aside, Bounds, Habit, Line, Outcome
+from llm_marl_envs.core.checks import seed_of
+from llm_marl_envs.core.outcome import BESIDE, Aside, Bounds, Habit, Line, Outcome, paid, summed
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.core.spaces import Message, Observation, TextSpace, ToolSheet
 from llm_marl_envs.core.tasks import SPLITS, Task, TaskSource
@@ -63,7 +64,9 @@ class TextEnv:
 
     metadata: ClassVar[dict[str, Any]]
     reward_range: tuple[float, float]
-    """Smallest and largest undiscounted return of an episode, per agent.
+    """Smallest and largest undiscounted return of an episode, per agent."""
+    task_range: tuple[float, float] | None = None
+    """The same of what the task pays alone; None: nothing else pays.
 
     Measurements count an episode in which the environment raises as the smallest one.
     """
@@ -144,6 +147,7 @@ class TextEnv:
         self._habits: list[Habit] = []
         self._drawn_from = 0  # what chance after the opening follows from
         self._line: Line | None = None
+        self._task_pay: dict[str, dict[str, float]] = {}  # since somebody asked for it
         self._sent: dict[str, int] = {}  # characters of each agent's last action; without: empty
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
         # A transcript holds this environment's own texts and every agent's actions, each shown
@@ -214,8 +218,8 @@ class TextEnv:
         """What `task` shares with others that may make their outcomes alike, one text per way.
 
         For two seats whose prompts come in many pairs: the two prompts. Each task must have as
-        many. Nothing, the default, says that tasks are independent. Intervals of success are as
-        wide as this asks for; `info["task_clusters"]` holds a hash of each.
+        many. Nothing, the default, says that tasks are independent. Intervals are as
+        wide as this asks for, and tests as careful; `info["task_clusters"]` holds a hash of each.
         """
         return ()
 
@@ -371,17 +375,40 @@ class TextEnv:
             return dict.fromkeys(listeners, text)
         return self._line.carry(speaker, text, listeners)
 
+    def widen(self, low: float, high: float) -> None:
+        """Make room in `reward_range` for what a wrapper pays an agent in an episode.
+
+        Args:
+            low: the least that it pays, 0 or below.
+            high: the most, 0 or above.
+        """
+        least, most = self.reward_range
+        self.task_range = self.task_range or self.reward_range
+        self.reward_range = (least + low, most + high)
+
+    def task_pay(self) -> dict[str, dict[str, float]] | None:
+        """Agent -> name -> what the task paid it since this was last asked, or since the reset.
+
+        What wrappers pay is no part of it, whatever they say. None where a class has a `step` of
+        its own: then nobody noted who paid, and all is the task's.
+        """
+        if getattr(type(self), "step", None) not in (TextParallelEnv.step, TextAECEnv.step):
+            return None
+        paid, self._task_pay = self._task_pay, {}
+        return paid
+
     def _charged(self, outcome: Outcome) -> Outcome:
         """The outcome, with the price of what was just passed on; notes how much that was."""
         bill = {} if self._line is None else self._line.bill()
-        terms = dict(outcome.reward_terms)
+        terms = dict(outcome.added_terms)
         for agent, (count, price) in bill.items():
             self._sent[agent] = count
             if price:
-                terms[agent] = {**terms.get(agent, {}), "channel": -price}
-        return replace(outcome, reward_terms=terms) if bill else outcome
+                terms[agent] = summed(terms.get(agent, {}), {"channel": -price})
+        return replace(outcome, added_terms=terms) if bill else outcome
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        seed = None if seed is None else seed_of(seed)
         if seed is not None:
             self.rng = random.Random(seed)
         # Not the generator that may draw the task: an episode replays with its task named.
@@ -404,6 +431,7 @@ class TextEnv:
         self._cut = dict.fromkeys(self.agents, False)
         self._line = None if self.channel is None else self.channel(after)
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
+        self._task_pay = {}
         self.begin_episode()
         self._chat = {agent: list(chat) for agent, chat in self.first_words(self.task).items()}
         self._drawn_from = after
@@ -468,7 +496,8 @@ class TextEnv:
     def _beside(self, asides: Mapping[str, Aside]) -> Outcome:
         """What agents did beside the rules, as an outcome."""
         return Outcome(
-            reward_terms={agent: aside.reward_terms for agent, aside in asides.items()},
+            reward_terms={},
+            added_terms={agent: aside.reward_terms for agent, aside in asides.items()},
             feedback={agent: aside.feedback for agent, aside in asides.items() if aside.feedback},
             facts={agent: {BESIDE: True, **aside.facts} for agent, aside in asides.items()},
         )
@@ -488,14 +517,28 @@ class TextEnv:
             self._chat[agent].append(Message("user", text, result_of=tool))
 
     def _reward(self, agent: str, outcome: Outcome) -> float:
-        return float(sum(outcome.reward_terms.get(agent, {}).values()))
+        """What an agent is paid; notes what of it the task paid."""
+        own = self._numbers(agent, outcome.reward_terms.get(agent, {}))
+        more = self._numbers(agent, outcome.added_terms.get(agent, {}))
+        if own:
+            of_task = summed(self._task_pay.get(agent, {}), own)
+            self._task_pay = {**self._task_pay, agent: of_task}  # a copy of this keeps its own
+        return float(sum(own.values()) + sum(more.values()))
+
+    def _numbers(self, agent: str, terms: Mapping[str, float]) -> dict[str, float]:
+        turn = self._own_actions[agent] - 1
+        if not isinstance(terms, Mapping):
+            raise TypeError(f"reward_terms of {agent}: expected name -> number, got {terms!r:.80}")
+        return {name: paid(value, agent, turn, f"reward {name!r}") for name, value in terms.items()}
 
     def _info(self, agent: str, outcome: Outcome) -> dict[str, Any]:
         return {
             "task_id": self.task.id,
             "turn": self._own_actions[agent],
             "action_truncated": self._cut[agent],
-            "reward_terms": dict(outcome.reward_terms.get(agent, {})),
+            "reward_terms": summed(
+                outcome.reward_terms.get(agent, {}), outcome.added_terms.get(agent, {})
+            ),
             "success": outcome.success,
             **self._shared,
             **outcome.facts.get(agent, {}),
@@ -530,6 +573,7 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
 
         Raises:
             ValueError: no such task.
+            TypeError: a seed that is no whole number.
         """
         self._begin(seed, options)
         self._spoken = {}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.files.json_files import finite
 
 BESIDE = "beside"
 """A key of the info of an agent whose action the rules did not see."""
+UNNAMED = "unnamed"
+"""What of a reward no term names and no rules paid, as where a wrapper shapes rewards."""
+TINY = 1e-9
+"""Less is what sums of floats in another order differ by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +23,9 @@ class Outcome:
     """What a joint action (parallel) or one action (AEC) leads to.
 
     Attributes:
-        reward_terms: agent -> name -> part of its reward; the parts sum to the reward.
+        reward_terms: agent -> name -> what the task pays it. Measurements count these alone.
+        added_terms: agent -> name -> what something around the task pays or charges it beside that,
+            as the price of a call. The reward is the sum of both; it is what is learned from.
         feedback: agent -> what it is told next, shown before its next action. None: nothing.
         ended: the task is over for everybody.
         success: whether the task is solved so far; None where the question makes no sense.
@@ -32,6 +40,7 @@ class Outcome:
     ended: bool = False
     success: bool | None = None
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    added_terms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,8 @@ class Aside:
     """What an action leads to that the rules do not see: it belongs to its agent alone.
 
     Attributes:
-        reward_terms: name -> part of the agent's reward.
+        reward_terms: name -> part of the agent's reward, which the task does not pay: it is one of
+            `Outcome.added_terms`.
         feedback: what the agent is told next; "" for nothing.
         chat: what the agent sees from now on in place of its chat; None: the chat goes on.
         facts: further entries of the agent's info.
@@ -96,6 +106,53 @@ class Habit(Protocol):
     def redraw(self, seed: int) -> None:
         """Draw what chance does later from another seed."""
         ...
+
+
+def paid(value: Any, agent: str, turn: int | None = None, what: str = "reward") -> float:
+    """What an environment pays an agent, as a number; an array of one number is one.
+
+    Args:
+        value: what it pays.
+        agent: whom.
+        turn: of the agent, for what, where it is known; -1 before its first.
+        what: it is.
+
+    Raises:
+        ValueError: a NaN, an infinite number, None, a text, or something else that is no number.
+    """
+    try:
+        number = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except Exception:  # noqa: BLE001 - no number; another library's type may raise anything
+        number = math.nan
+    if not finite(number):
+        when = "" if turn is None else f", turn {turn}" if turn >= 0 else ", before its first turn"
+        raise ValueError(f"{what} of {agent}{when}: expected a finite number, got {value!r:.80}")
+    return number
+
+
+def summed(*terms: Mapping[str, float]) -> dict[str, float]:
+    """Name -> its sum over several maps of reward terms, in the order in which names come."""
+    sums: dict[str, float] = {}
+    for some in terms:
+        for name, value in some.items():
+            sums[name] = sums.get(name, 0.0) + value
+    return sums
+
+
+def added(
+    reward: float, terms: Mapping[str, float], of_task: Mapping[str, float]
+) -> dict[str, float]:
+    """Name -> what wrappers paid of a reward: all that the task did not.
+
+    Args:
+        reward: as it was paid.
+        terms: what it is said to consist of.
+        of_task: what the rules of the task paid.
+    """
+    parts = {name: value - of_task.get(name, 0.0) for name, value in terms.items()}
+    rest = reward - sum(of_task.values()) - sum(parts.values())
+    parts[UNNAMED] = parts.get(UNNAMED, 0.0) + rest
+    return {name: part for name, part in parts.items() if abs(part) > TINY}
 
 
 def gains(scores: Sequence[float]) -> list[float]:

@@ -6,17 +6,19 @@ tensors.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
+from llm_marl_envs.core.outcome import summed
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.foreign import json_of
@@ -28,6 +30,8 @@ TRANSCRIPT_VERSION = 1
 NEEDED = {"needed": True}
 """Of a field that has a default, and that every transcript holds."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+PAIR = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
+"""Two surrogates that stand side by side in a text; in JSON they are one character."""
 
 
 class StopReason(StrEnum):
@@ -57,6 +61,9 @@ class Request:
         before: the agent's turn before this one, where the policy was not asked for it (a branch
             plays it as recorded): one that keeps token ids goes on from its ids. Else None.
         tools: what the agent may call; None where it has no tools.
+        seat_seed: what the agent draws once in an episode, as the convention of an expert, comes
+            from this number: it is the same at each of its turns, and in a branch that of the
+            episode where it began. None where who asks knows of no episode; then it is `seed`.
     """
 
     env_id: str
@@ -69,6 +76,7 @@ class Request:
     seed: int
     before: Turn | None = None
     tools: ToolSheet | None = None
+    seat_seed: int | None = None
 
     @property
     def role(self) -> str:
@@ -124,6 +132,8 @@ class Turn:
         response: what it answered, token ids included.
         reward: paid to this agent from this action until its next one, summed.
         reward_terms: the named parts of `reward`; they sum to it.
+        added_terms: what of it wrappers paid or charged, by name, as the price of a call. The task
+            paid the rest, which alone is measured; what is learned from is `reward`.
         team_reward: the mean over agents of what every step paid from this action until the
             agent's next one; None in records made by hand, and then it is `reward`.
         info: the remaining info of the environment for this agent.
@@ -145,6 +155,7 @@ class Turn:
     given: bool = False
     step: int | None = field(default=None, compare=False)
     state: str | None = field(default=None, compare=False)
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
@@ -159,10 +170,12 @@ class Idle:
     Attributes:
         reward: the sum.
         reward_terms: the named parts of `reward`; they sum to it.
+        added_terms: what of it wrappers paid, as in `Turn`.
     """
 
     reward: float
     reward_terms: Mapping[str, float] = field(default_factory=dict)
+    added_terms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,19 +285,33 @@ class Episode:
         idle = self.idle[agent].reward if agent in self.idle else 0.0
         return float(sum(turn.reward for turn in self.turns if turn.agent == agent) + idle)
 
+    def _paid(self, agent: str) -> list[Turn | Idle]:
+        """Where one agent was paid."""
+        idle = [self.idle[agent]] if agent in self.idle else []
+        return [*self.trajectory(agent), *idle]
+
     def terms_of(self, agent: str) -> dict[str, float]:
         """Name -> sum of a reward term of one agent, also where it never acted."""
-        sums: dict[str, float] = {}
-        idle = [self.idle[agent]] if agent in self.idle else []
-        for paid in (*self.trajectory(agent), *idle):
-            for name, value in paid.reward_terms.items():
-                sums[name] = sums.get(name, 0.0) + value
-        return sums
+        return summed(*(paid.reward_terms for paid in self._paid(agent)))
+
+    def added_terms_of(self, agent: str) -> dict[str, float]:
+        """Name -> sum of what wrappers paid one agent, also where it never acted."""
+        return summed(*(paid.added_terms for paid in self._paid(agent)))
+
+    def task_return(self, agent: str) -> float:
+        """What the task paid one agent in all: its undiscounted return without `added_terms`."""
+        more = sum(self.added_terms_of(agent).values())
+        return self.undiscounted_return(agent) - more
 
     @property
     def team_return(self) -> float:
         """Mean over agents of the undiscounted return (their number where it is shared)."""
         return sum(self.undiscounted_return(agent) for agent in self.agents) / len(self.agents)
+
+    @property
+    def team_task_return(self) -> float:
+        """Mean over agents of what the task paid them: the return that measurements count."""
+        return sum(self.task_return(agent) for agent in self.agents) / len(self.agents)
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -383,7 +410,7 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
     return dataclasses.replace(
         episode,
         turns=tuple(
-            dataclasses.replace(turn, reward=0.0, reward_terms={}, team_reward=0.0)
+            dataclasses.replace(turn, reward=0.0, reward_terms={}, added_terms={}, team_reward=0.0)
             for turn in episode.turns
         ),
         idle=dict.fromkeys(episode.agents, floor),
@@ -392,12 +419,14 @@ def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
 
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
-    """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
-    idle = {
-        agent: {"reward": float(pay.reward), "reward_terms": plain(pay.reward_terms)}
-        for agent, pay in episode.idle.items()
-    }
-    return {
+    """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large).
+
+    JSON joins two surrogates that stand side by side into one character. Where texts hold such
+    pairs, `apart` says where: [["turns", 0, "response", "text"], [3], false], the fourth character.
+    """
+    priced = terms_of_wrappers(episode.env_kwargs) is not None
+    idle = {agent: _pay_to_dict(pay, priced) for agent, pay in episode.idle.items()}
+    data = {
         "version": TRANSCRIPT_VERSION,
         "env_id": episode.env_id,
         "env_kwargs": plain(episode.env_kwargs),
@@ -409,13 +438,111 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         **({} if episode.failure is None else {"failure": episode.failure}),
         **({} if episode.floor is None else {"floor": episode.floor}),
         **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
-        "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
+        "turns": [_turn_to_dict(turn, tokens, priced) for turn in episode.turns],
         **({"idle": idle} if idle else {}),
         **({"redraws": list(map(dataclasses.asdict, episode.redraws))} if episode.redraws else {}),
     }
+    apart = [*_apart(data, ())]
+    return {**data, "apart": apart} if apart else data
 
 
-def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
+def _apart(value: Any, place: tuple[str | int, ...]) -> Iterator[list[Any]]:
+    """Where texts hold pairs: [place, of each pair the index once all are joined, is it a key]."""
+    if isinstance(value, str):
+        found = _pairs(value)
+        if found:
+            yield [[*place], found, False]
+    elif isinstance(value, (Mapping, list)):
+        for key, one in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _apart(one, (*place, key))
+            if isinstance(key, str) and _pairs(key):
+                yield [[*place, key], _pairs(key), True]
+
+
+def _pairs(text: str) -> list[int]:
+    found = () if text.isascii() else PAIR.finditer(text)
+    return [pair.start() - before for before, pair in enumerate(found)]
+
+
+def _set_apart(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record with its pairs of surrogates as they were before JSON joined them.
+
+    Raises:
+        LookupError, AttributeError, TypeError, ValueError: `apart` names what is not there.
+    """
+    data = copy.deepcopy(data)
+    for place, indices, is_key in data["apart"]:  # a key comes after what lies below it
+        inside, last = cast(Any, data), place[-1]
+        for key in place[:-1]:
+            inside = inside[key]
+        value = inside[last]
+        if is_key:
+            entries = {_split(k, indices) if k == last else k: v for k, v in inside.items()}
+            inside.clear()
+            inside.update(entries)
+        else:
+            inside[last] = _split(value, indices)
+    return data
+
+
+def _split(text: str, indices: Sequence[int]) -> str:
+    """The text, joined, whose characters at these places are two surrogates each."""
+    parts = [*text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")]
+    for index in indices:
+        code = ord(parts[index])
+        if code <= 0xFFFF:
+            raise ValueError(f"`apart` names the character {parts[index]!r}, which is no pair")
+        parts[index] = chr(0xD7C0 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+    return "".join(parts)
+
+
+def _pay_to_dict(pay: Turn | Idle, priced: bool) -> dict[str, Any]:
+    """What somebody was paid; `added_terms` also where a wrapper could have and did not."""
+    return {
+        "reward": float(pay.reward),
+        "reward_terms": plain(pay.reward_terms),
+        **({"added_terms": plain(pay.added_terms)} if priced or pay.added_terms else {}),
+    }
+
+
+def terms_of_wrappers(env_kwargs: Mapping[str, Any]) -> set[str] | None:
+    """Names of what a channel and tools pay or charge; None where there is neither.
+
+    Transcripts of releases that did not tell them apart are read by these names.
+    """
+    tools = env_kwargs.get("tools")
+    if tools is None and env_kwargs.get("channel") is None:
+        return None
+    names = {"channel"} if env_kwargs.get("channel") is not None else set()
+    names |= {"calls"} if tools is not None else set()
+    toolrl = isinstance(tools, Mapping) and tools.get("scheme") == "toolrl"
+    return names | ({"format", "match"} if toolrl else set())
+
+
+def _with_added(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The dict of an episode in which everybody's `added_terms` are told, as releases now do."""
+    kwargs = data.get("env_kwargs")
+    names = terms_of_wrappers(kwargs) if isinstance(kwargs, Mapping) else None
+    if names is None:
+        return data
+
+    def told(pay: Any) -> Any:
+        terms = pay.get("reward_terms") if isinstance(pay, Mapping) else None
+        if not isinstance(terms, Mapping) or "added_terms" in pay:
+            return pay
+        return {**pay, "added_terms": {name: terms[name] for name in terms if name in names}}
+
+    turns, idle = data.get("turns"), data.get("idle")
+    return {
+        **data,
+        "turns": [told(turn) for turn in turns] if isinstance(turns, list) else turns,
+        "idle": {agent: told(one) for agent, one in idle.items()}
+        if isinstance(idle, Mapping)
+        else idle,
+    }
+
+
+def _turn_to_dict(turn: Turn, tokens: bool, priced: bool) -> dict[str, Any]:
     response = turn.response
     answer: dict[str, Any] = {"text": response.text, "cut": response.cut, "policy": response.policy}
     if tokens and response.completion_ids is not None:
@@ -434,8 +561,7 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "index": turn.index,
         "messages": [_message_as_list(message) for message in turn.messages],
         "response": answer,
-        "reward": float(turn.reward),
-        "reward_terms": plain(turn.reward_terms),
+        **_pay_to_dict(turn, priced),
         "team_reward": turn.team_reward,
         "info": plain(turn.info),
         **({"given": True} if turn.given else {}),
@@ -481,7 +607,11 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             f"transcript version {data.get('version')!r:.80}: this release reads "
             f"{TRANSCRIPT_VERSION}"
         )
-    episode: Episode = from_json(Episode, data, "transcript", nan=True)
+    try:
+        data = _set_apart(data) if "apart" in data else data
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"transcript: `apart` names what is not there: {error!s:.80}") from error
+    episode: Episode = from_json(Episode, _with_added(data), "transcript", nan=True)
     if not episode.agents:
         raise ValueError("transcript: an episode without agents")
     return episode

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.records import Branch, Chance, Episode, Redraw
 from llm_marl_envs.core.tasks import Task, hash_of
 
@@ -34,11 +35,16 @@ class Start:
         task: index, id or `Task` for `options={"task": ...}`; None sends no option.
         seed: the reset seed; the episodes of a group share it unless `chance="episode"`.
         sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
+        origin: of a branch, the sample seed of the episode that was played from its reset, where
+            the branches began; None: its own.
         record: the recorded episode that a branch goes on from; None begins at the reset.
         branch: where it leaves the record.
         chance: seed of what chance deals after the branch; None: what it dealt in the record.
         redraws: where chance is drawn anew in an episode that is no branch, as in the one that it
             repeats; a branch has those of its record.
+
+    Raises:
+        TypeError: a seed that is no whole number; numpy's are taken as `int`.
     """
 
     task: int | str | Task | None = None
@@ -48,6 +54,20 @@ class Start:
     branch: Branch | None = None
     chance: int | None = None
     redraws: tuple[Redraw, ...] = ()
+    origin: int | None = None
+
+    def action_seed(self, agent: str, turn: int) -> int:
+        """The seed of one action of an agent."""
+        return derive_seed(self.sample_seed, agent, turn)
+
+    def seat_seed(self, agent: str) -> int:
+        """The seed of what an agent draws once, for all of its turns; of its first action, too."""
+        begun = self.sample_seed if self.origin is None else self.origin
+        return derive_seed(begun, agent, 0)
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "sample_seed"):
+            object.__setattr__(self, name, seed_of(getattr(self, name), name))
 
 
 def group_starts(
@@ -89,26 +109,41 @@ def branch_start(
         record=record,
         branch=branch,
         chance=derive_seed("chance", drawn) if chance == "episode" else None,
+        origin=start.sample_seed if start.origin is None else start.origin,
     )
 
 
 def evaluation_starts(
-    n_tasks: int, seeds: Sequence[int], samples: int, *, with_tasks: bool
+    n_tasks: int, seeds: Sequence[int], samples: int, *, with_tasks: bool, per_reset: int = 1
 ) -> list[Start]:
-    """An evaluation, task by task, then seed by seed; samples of both share the reset seed.
+    """An evaluation, task by task, then seed by seed, then sample by sample.
 
-    `with_tasks=False` is for an environment without tasks: its episodes differ by reset seed alone.
+    Each sample has a reset seed of its own, so that what chance deals is dealt anew.
+
+    Args:
+        n_tasks: the first so many tasks.
+        seeds: every task is played under each.
+        samples: episodes of a task and seed.
+        with_tasks: False is for an environment without tasks: its episodes differ by reset seed
+            alone.
+        per_reset: so many samples in a row share their reset seed after all.
     """
     return [
         Start(
             task=task if with_tasks else None,
-            seed=derive_seed("evaluate", seed, task) % RESET_SEEDS,
+            seed=_evaluation_reset(seed, task, sample // per_reset),
             sample_seed=derive_seed("evaluate", seed, task, sample),
         )
         for task in range(n_tasks)
         for seed in seeds
         for sample in range(samples)
     ]
+
+
+def _evaluation_reset(seed: int, task: int, number: int) -> int:
+    """The reset seed of a task's sample; of the first one as before samples had their own."""
+    more = ("reset", number) if number else ()
+    return derive_seed("evaluate", seed, task, *more) % RESET_SEEDS
 
 
 def held_out_starts(seed: int, count: int, *, with_tasks: bool) -> list[Start]:

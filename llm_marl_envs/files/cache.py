@@ -12,17 +12,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from llm_marl_envs.files.atomic import check_folder, make_folder, naming
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.files.locks import locked
 
+VARIABLE = "LLM_MARL_CACHE"
+"""Of the environment: the folder for what is made or fetched once."""
 CARD_FILE = "README.md"
 _WHOLE_BYTES = 1 << 20
 
 
 def cache_folder() -> Path:
-    """`$LLM_MARL_CACHE`, else `~/.cache/llm-marl-envs`."""
-    named = os.environ.get("LLM_MARL_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "llm-marl-envs"
+    """`$LLM_MARL_CACHE`, else `~/.cache/llm-marl-envs`.
+
+    Raises:
+        ValueError: neither names a folder.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    try:
+        return Path.home() / ".cache" / "llm-marl-envs"
+    except RuntimeError as error:
+        raise ValueError(f"there is no home folder: set {VARIABLE} to a folder") from error
 
 
 def key_of(*parts: Any) -> str:
@@ -76,9 +88,17 @@ def is_made(record: Path, key: str, what: str, *, fresh: bool) -> bool:
 
 @contextmanager
 def made_once(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock while it is made: who comes meanwhile waits, and then finds it there."""
+    """Hold a folder's lock while it is made: who comes meanwhile waits, and then finds it there.
+
+    Raises:
+        ValueError: the cache, where locks lie, cannot be written.
+    """
     locks = cache_folder() / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
+    try:
+        make_folder(locks)
+        check_folder(locks)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{error}: set {VARIABLE} to a folder, where models are kept") from error
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     with locked(locks / name, wait=True):
         yield
@@ -95,7 +115,8 @@ def written_whole(folder: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as tmp:
         made = Path(tmp) / folder.name
         made.mkdir()
-        yield made
+        with naming(made, folder):
+            yield made
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)

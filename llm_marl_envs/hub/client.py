@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -23,6 +24,14 @@ REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 TOKEN = re.compile(rb"hf_[A-Za-z0-9]{20,}")
 """What an access token of the Hub looks like."""
+
+
+MOST_ENTRIES = 10_000
+"""Files and folders of a repository that are looked at; a team has some dozens."""
+
+
+class TooLargeError(ValueError):
+    """A repository holds or sends more than may be fetched."""
 
 
 class HubError(WorkFailedError):
@@ -104,6 +113,8 @@ def asking(what: str) -> Iterator[Any]:
     hub = library()
     try:
         yield hub.HfApi(library_name="llm-marl-envs")
+    except TooLargeError:
+        raise
     except Exception as error:  # noqa: BLE001 - of the client and of what it sends through
         status = getattr(getattr(error, "response", None), "status_code", None)
         raise HubError(f"{what}: {_hint(status, error)}") from None
@@ -131,12 +142,16 @@ def list_files(repository: Repository) -> Listed:
     """What a repository holds at a revision.
 
     Raises:
+        TooLargeError: more than `MOST_ENTRIES` files.
         HubError: as `asking`.
     """
     with asking(str(repository)) as api:
         of = {"repo_type": repository.kind}
         commit = api.repo_info(repository.name, revision=repository.revision, **of).sha
-        entries = list(api.list_repo_tree(repository.name, revision=commit, recursive=True, **of))
+        tree = api.list_repo_tree(repository.name, revision=commit, recursive=True, **of)
+        entries = list(islice(tree, MOST_ENTRIES + 1))
+    if len(entries) > MOST_ENTRIES:
+        raise TooLargeError(f"{repository}: refused, it has more than {MOST_ENTRIES:,} files")
     if not COMMIT.fullmatch(str(commit)):  # it becomes the name of a folder
         raise HubError(f"{repository}: the Hub calls a commit {commit!r:.80}, which none is called")
     sizes = {entry.path: getattr(entry, "size", None) for entry in entries}
@@ -147,12 +162,27 @@ def list_files(repository: Repository) -> Listed:
     )
 
 
-def fetch(repository: Repository, commit: str, paths: Sequence[str], folder: Path) -> None:
+def fetch(
+    repository: Repository, commit: str, paths: Sequence[str], folder: Path, *, most: int
+) -> None:
     """Write files of a commit into a folder, under their paths.
 
     Raises:
+        TooLargeError: more than `most` bytes come, whatever was listed.
         HubError: as `asking`.
     """
+    came = 0
+
+    class Counting(library().utils.tqdm):
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal came
+            came += int(n or 0)
+            if came > most:
+                raise TooLargeError(
+                    f"{repository}: stopped, more than {most:,} bytes came; the listing said less"
+                )
+            return super().update(n)
+
     with asking(str(repository)):
         for path in paths:
             library().hf_hub_download(
@@ -161,6 +191,7 @@ def fetch(repository: Repository, commit: str, paths: Sequence[str], folder: Pat
                 revision=commit,
                 repo_type=repository.kind,
                 local_dir=folder,
+                tqdm_class=Counting,
             )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from typing import Any
 from llm_marl_envs.files.cache import cache_folder, made_once, written_whole
 from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.hub.client import COMMIT, Listed, Repository, fetch, list_files
+from llm_marl_envs.hub.client import COMMIT, Listed, Repository, TooLargeError, fetch, list_files
 
 PREFIX = "hub:"
 TEAM_FILE = "team.json"
@@ -38,6 +38,13 @@ OF_A_MODEL = re.compile(
     r"|special_tokens_map\.json|added_tokens\.json|vocab\.(json|txt)|merges\.txt"
     r"|chat_template\.jinja|tiny\.json|LICENSE"
 )
+TEMPLATES = "additional_chat_templates"
+"""Folder of a tokenizer with several chat templates; the first one is chat_template.jinja."""
+TEMPLATE = re.compile(r"[\w.-]+\.jinja")
+GIB = 2**30
+MOST_GIB = 20.0
+"""Of a team, where nobody says more: adapters have some MiB, a base model with them many GiB."""
+MOST_OF_TEAM_FILE = 2**20
 VOCABULARIES = ("tokenizer.json", "vocab.json")
 """JSON whose keys are tokens, which may be any words."""
 RUNS = re.compile(
@@ -56,8 +63,11 @@ def belongs(path: str, policies: Iterable[str]) -> bool:
     parts = path.split("/")
     if len(parts) == 1:
         return path in AT_THE_TOP
-    inside = len(parts) == 2 and parts[0] in (BASE, *policies)
-    return inside and OF_A_MODEL.fullmatch(parts[1]) is not None
+    if parts[0] not in (BASE, *policies):
+        return False
+    if len(parts) == 3:
+        return parts[1] == TEMPLATES and TEMPLATE.fullmatch(parts[2]) is not None
+    return len(parts) == 2 and OF_A_MODEL.fullmatch(parts[1]) is not None
 
 
 def policies_of(team: Mapping[str, Any], where: Any) -> list[str]:
@@ -182,35 +192,79 @@ def is_safetensors(file: Path) -> bool:
             return False
 
 
-def pull_team(repository: Repository, folder: str | Path) -> Path:
+def pull_team(
+    repository: Repository,
+    folder: str | Path,
+    *,
+    most: int = int(MOST_GIB * GIB),
+    tell: Callable[[str], None] | None = None,
+) -> Path:
     """Fetch a team into a folder that is missing or empty; returns it.
 
+    Args:
+        repository: where it is.
+        folder: where it shall be.
+        most: bytes that may be fetched.
+        tell: is told the files and their sizes before they are fetched.
+
     Raises:
-        ValueError: the folder holds something, or as `check_listed` and `check_fetched`.
+        ValueError: the folder holds something, the team has more than `most` bytes, or as
+            `check_listed` and `check_fetched`.
         HubError: the Hub cannot be reached, or there is no such repository.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"{folder} is there and not empty; choose another folder")
     listed = list_files(repository)
-    _fetch(repository, listed, folder)
+    _fetch(repository, listed, folder, most=most, tell=tell)
     return folder
 
 
-def _fetch(repository: Repository, listed: Listed, folder: Path) -> None:
+def _fetch(
+    repository: Repository,
+    listed: Listed,
+    folder: Path,
+    *,
+    most: int = int(MOST_GIB * GIB),
+    tell: Callable[[str], None] | None = None,
+) -> None:
     check_listed(listed, repository)
+    team_bytes = min(most, MOST_OF_TEAM_FILE)
+    _check_size(repository, {TEAM_FILE: listed.files[TEAM_FILE]}, team_bytes)
     with TemporaryDirectory() as temporary, written_whole(folder) as made:
         fetched = Path(temporary)
-        fetch(repository, listed.commit, [TEAM_FILE], fetched)
+        fetch(repository, listed.commit, [TEAM_FILE], fetched, most=team_bytes)
         where = f"{PREFIX}{repository}: {TEAM_FILE}"
         policies = policies_of(_read(fetched / TEAM_FILE, where), where)
         paths = [path for path in sorted(listed.files) if belongs(path, policies)]
-        fetch(repository, listed.commit, paths, fetched)
+        sizes = {path: listed.files[path] for path in paths}
+        if tell is not None:
+            tell("\n".join(size_lines(sizes)))
+        _check_size(repository, sizes, most)
+        fetch(repository, listed.commit, paths, fetched, most=most)
         for path in paths:
-            (made / path).parent.mkdir(exist_ok=True)
+            (made / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(fetched / path, made / path, follow_symlinks=False)
         check_fetched(made, repository)
         write_json(made / ORIGIN_FILE, {"repository": repository.name, "commit": listed.commit})
+
+
+def _check_size(repository: Repository, sizes: Mapping[str, int], most: int) -> None:
+    whole = sum(sizes.values())
+    if whole > most or any(size < 0 for size in sizes.values()):
+        largest = max(sizes, key=sizes.__getitem__)
+        raise TooLargeError(
+            f"{PREFIX}{repository}: refused, its files have {whole:,} bytes ({largest:.80} alone "
+            f"{sizes[largest]:,}), at most {most:,} are fetched; if you expect so much, fetch it "
+            "with `llm-marl pull-team --most-gib`"
+        )
+
+
+def size_lines(sizes: Mapping[str, int]) -> list[str]:
+    """Each file with its size in bytes, and all together."""
+    width = max(len(f"{size:,}") for size in (*sizes.values(), sum(sizes.values())))
+    rows = [f"{size:>{width},}  {path}" for path, size in sizes.items()]
+    return [*rows, f"{sum(sizes.values()):>{width},}  bytes in {len(sizes)} files"]
 
 
 @cache

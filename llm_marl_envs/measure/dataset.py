@@ -15,7 +15,7 @@ Texts are kept as they were written, control strings that they spell included: w
 | `position` | int64 | place of the turn in the episode, all agents counted |
 | `env_id`, `env_kwargs` | string | the environment; its arguments as JSON |
 | `task_id` | string | the task |
-| `seed` | int64 | of the reset; the episodes of a group share it |
+| `seed` | int64 | of the reset; each sample of a task has its own |
 | `agents` | list of string | all seats |
 | `stop_reason` | string | `terminated` or `truncated` |
 | `success` | bool or null | whether the task was solved |
@@ -32,6 +32,7 @@ the tool that a message is a result of, else "" |
 | `logprobs` | list of float64 or null | behaviour log-prob of each completion token, natural log |
 | `reward`, `team_reward` | float64, the second or null | as in `records.Turn` |
 | `reward_terms` | list of name, value | the parts of `reward` |
+| `added_terms` | list of name, value | what of them wrappers paid, as the price of a call |
 | `info` | string | the rest of the environment's info as JSON |
 """
 
@@ -92,6 +93,7 @@ def features() -> Features:
             "reward": real,
             "team_reward": real,
             "reward_terms": datasets.List({"name": text, "value": real}),
+            "added_terms": datasets.List({"name": text, "value": real}),
             "info": text,
         }
     )
@@ -145,13 +147,16 @@ def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
                 **{n: None if response.get(n) is None else list(response[n]) for n in _OF_TOKENS},
                 "reward": turn["reward"],
                 "team_reward": turn["team_reward"],
-                "reward_terms": [
-                    {"name": name, "value": float(v)} for name, v in turn["reward_terms"].items()
-                ],
+                "reward_terms": _terms(turn["reward_terms"]),
+                "added_terms": _terms(turn.get("added_terms", {})),
                 "info": _json(turn["info"], where),
             }
         )
     return rows
+
+
+def _terms(terms: Mapping[str, float]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": float(value)} for name, value in terms.items()]
 
 
 def _json(value: Any, where: str, **options: Any) -> str:
@@ -205,7 +210,11 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
                 },
                 "reward": row["reward"],
                 "team_reward": row["team_reward"],
-                "reward_terms": {term["name"]: term["value"] for term in row["reward_terms"]},
+                **{
+                    column: {term["name"]: term["value"] for term in row[column]}
+                    for column in ("reward_terms", "added_terms")
+                    if column == "reward_terms" or row.get(column) is not None
+                },
                 "info": json_of(row["info"], "info"),
             }
             for row in rows

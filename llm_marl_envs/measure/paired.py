@@ -29,20 +29,32 @@ class Schedule:
     Attributes:
         starts: one per episode.
         n_tasks: tasks played.
-        samples: episodes per task; of one seed they share the reset and differ in the sampling.
+        samples: episodes per task, each from a reset seed of its own.
     """
 
     starts: tuple[Start, ...]
     n_tasks: int
     samples: int
 
-    def estimate(self, values: Sequence[float]) -> Estimate:
+    def estimate(
+        self, values: Sequence[float], episodes: Sequence[Episode], *, reach: float | None = None
+    ) -> Estimate:
         """The mean of one value per episode; samples of a task are averaged first.
+
+        Args:
+            values: one per episode.
+            episodes: that they are of, which say what their tasks share.
+            reach: of differences, as in `over_tasks`.
 
         Raises:
             ValueError: not one value per episode.
         """
-        return over_tasks(self.per_task(values))
+        return over_tasks(self.per_task(values), self.clusters(episodes), reach=reach)
+
+    def clusters(self, episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
+        """What each task shares with others, as the first episode of it that says so has it."""
+        tasks = [episodes[i : i + self.samples] for i in range(0, len(episodes), self.samples)]
+        return [next((e.clusters for e in task if e.clusters), ()) for task in tasks]
 
     def per_task(self, values: Sequence[float]) -> list[float]:
         """One mean per task of one value per episode; errors as `estimate`."""
@@ -53,8 +65,8 @@ class Schedule:
 
 
 def returns_of(episodes: Sequence[Episode]) -> list[float]:
-    """The team return of each episode; of one that failed its floor."""
-    return [episode.team_return for episode in measured(episodes)]
+    """The team return of each episode, as the task paid it; of one that failed its floor."""
+    return [episode.team_task_return for episode in measured(episodes)]
 
 
 def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float]:

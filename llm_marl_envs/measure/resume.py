@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_marl_envs.core.records import Episode, episode_from_dict, episode_to_dict, plain
 from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.files.foreign import json_of
 from llm_marl_envs.files.json_files import claim, from_json
 
@@ -76,7 +77,7 @@ class EvaluationLog:
         for place, episode in enumerate(episodes):
             extra = {"index": first + place, "seconds": seconds / len(episodes)}
             lines.append(json.dumps({**episode_to_dict(episode), _EXTRA: extra}) + "\n")
-        with open(self.path, "ab") as file:
+        with naming(self.path), open(self.path, "ab") as file:
             if file.tell() != self._bytes:
                 raise ValueError(
                     f"{self.path}: somebody else writes there too; give each evaluation its own "

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_marl_envs import __version__
+from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import Episode, living, plain
 from llm_marl_envs.core.seeds import Start, evaluation_starts
@@ -42,17 +43,21 @@ class Plan:
 
     Attributes:
         n_tasks: the first so many of the environment's split; None plays all.
-        samples: episodes per task and seed; they differ in the policies' randomness.
+        samples: episodes per task and seed; they differ in the reset seed, and so in what chance
+            deals, and in the policies' randomness.
+        per_reset: so many samples in a row share a reset seed and differ in the policies' alone.
         seeds: of resets and sampling; every task is played under each.
         copies: how many episodes run at once, which is also the block that is saved.
         context: as in `rollout`.
 
     Raises:
         ValueError: a number out of range, no seeds, or a seed twice.
+        TypeError: a seed that is no whole number; numpy's are taken as `int`.
     """
 
     n_tasks: int | None = None
     samples: int = 1
+    per_reset: int = 1
     seeds: tuple[int, ...] = (0,)
     copies: int = DEFAULT_COPIES
     context: Context = "append"
@@ -61,6 +66,11 @@ class Plan:
         if self.samples < 1 or self.copies < 1:
             raise ValueError(
                 f"samples={self.samples}, copies={self.copies}: expected at least 1 each"
+            )
+        object.__setattr__(self, "seeds", tuple(seed_of(seed) for seed in self.seeds))
+        if self.per_reset < 1 or self.samples % self.per_reset:
+            raise ValueError(
+                f"per_reset={self.per_reset}: expected a divisor of samples={self.samples}"
             )
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds={self.seeds}: expected at least one, none twice")
@@ -84,7 +94,7 @@ def evaluate_team(
             `split` says which tasks are meant.
         team: agent -> policy.
         n_tasks: None plays all tasks; more than there are is an error.
-        samples: episodes per task; they differ in the policies' randomness.
+        samples: episodes per task; each has a reset seed of its own.
         seed: of resets and sampling; several play every task under each.
         copies: how many episodes run at once.
         context: as in `rollout`.
@@ -213,9 +223,19 @@ def pinned_plan(env: Any, plan: Plan, identity: Mapping[str, str]) -> dict[str, 
         "episodes": len(starts),
         "samples": plan.samples,
         "seeds": list(plan.seeds),
+        **resets_of(plan),
         "context": plan.context,
         "tasks_sha256": fingerprint_of_tasks(env, starts),
     }
+
+
+def resets_of(plan: Plan) -> dict[str, int]:
+    """What a pinned plan says of its reset seeds: how many a task has for each of the seeds.
+
+    Nothing where it is one, as in every plan of older releases, whose samples shared it.
+    """
+    resets = plan.samples // plan.per_reset
+    return {"resets": resets} if resets > 1 else {}
 
 
 def starts_of(plan: Plan, env: Any) -> list[Start]:
@@ -235,7 +255,13 @@ def starts_of(plan: Plan, env: Any) -> list[Start]:
             if available
             else f"n_tasks={plan.n_tasks}: this environment has no task source, so give a number"
         )
-    return evaluation_starts(count, plan.seeds, plan.samples, with_tasks=source is not None)
+    return evaluation_starts(
+        count,
+        plan.seeds,
+        plan.samples,
+        with_tasks=source is not None,
+        per_reset=plan.per_reset,
+    )
 
 
 def fingerprint_of_tasks(env: Any, starts: Sequence[Start]) -> str | None:

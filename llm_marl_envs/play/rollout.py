@@ -24,9 +24,10 @@ from urllib.error import URLError
 from pettingzoo import AECEnv
 
 from llm_marl_envs.core.checks import refuse_other
-from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.environment import TextEnv, task_source
 from llm_marl_envs.core.errors import WorkFailedError
 from llm_marl_envs.core.forms import acting, as_played
+from llm_marl_envs.core.outcome import added, paid, summed
 from llm_marl_envs.core.records import (
     Episode,
     Idle,
@@ -37,7 +38,7 @@ from llm_marl_envs.core.records import (
     Turn,
     countable,
 )
-from llm_marl_envs.core.seeds import Start, derive_seed
+from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.core.tasks import Task
@@ -168,6 +169,39 @@ def failure_name(episode: Episode) -> str:
 
 
 @dataclass(slots=True)
+class _Pay:
+    """What an agent was paid while it is still arriving.
+
+    Attributes:
+        of_task: what the task paid of it, by name; None where nobody can tell, and all is its.
+    """
+
+    reward: float = 0.0
+    reward_terms: dict[str, float] = field(default_factory=dict)
+    of_task: dict[str, float] | None = None
+
+    def add(self, reward: float, of_task: Mapping[str, float] | None) -> None:
+        """Book what a step paid."""
+        self.reward += reward
+        if of_task is not None:
+            self.of_task = summed(self.of_task or {}, of_task)
+
+    def idle(self) -> Idle:
+        """The record of an agent that took no action."""
+        return Idle(**self.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """What records of pay hold, by name."""
+        return {
+            "reward": self.reward,
+            "reward_terms": self.reward_terms,
+            "added_terms": {}
+            if self.of_task is None
+            else added(self.reward, self.reward_terms, self.of_task),
+        }
+
+
+@dataclass(slots=True)
 class _Draft:
     """A turn whose reward is still arriving."""
 
@@ -178,22 +212,14 @@ class _Draft:
     given: bool
     step: int
     state: str | None
-    reward: float = 0.0
+    paid: _Pay
     team_reward: float = 0.0
-    reward_terms: dict[str, float] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
 
     def turn(self) -> Turn:
         """The record so far; its fields have the same names."""
-        return Turn(**{name: getattr(self, name) for name in self.__slots__})
-
-
-@dataclass(slots=True)
-class _Early:
-    """What arrives for an agent before its first action."""
-
-    reward: float = 0.0
-    reward_terms: dict[str, float] = field(default_factory=dict)
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "paid"}
+        return Turn(**own, **self.paid.fields())
 
 
 class _Live:
@@ -221,7 +247,7 @@ class _Live:
         self.drafts: list[_Draft] = []
         # Each agent's own, so that long episodes of many agents stay linear.
         self.taken: dict[str, list[_Draft]] = {a: [] for a in env.possible_agents}
-        self.early: dict[str, _Early] = {}
+        self.early: dict[str, _Pay] = {}  # what arrives for an agent before its first action
         self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
         self.seen: dict[str, str] = {}
         self.success: bool | None = None
@@ -273,7 +299,8 @@ class _Live:
                     task_id=self.task_id,
                     messages=self.messages(agent),
                     observation=str(self.observations[agent]),
-                    seed=derive_seed(self.start.sample_seed, agent, turn),
+                    seed=self.start.action_seed(agent, turn),
+                    seat_seed=self.start.seat_seed(agent),
                     before=before.turn() if before is not None and before.given else None,
                     tools=self.sheets.get(agent),
                 )
@@ -322,17 +349,16 @@ class _Live:
         """Agent -> its recorded response, in a branch; errors as `RecordedActions.responses`."""
         if not self.recorded.on:
             return {}
-        paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
-        return self.recorded.responses(requests, paid)
+        rewards = {(draft.agent, draft.index): draft.paid.reward for draft in self.drafts}
+        return self.recorded.responses(requests, rewards)
 
     def note(
         self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
     ) -> None:
         """Record an action before the environment judges it."""
-        early = self.early.pop(agent, _Early())
+        early = self.early.pop(agent, None) or _Pay()
         index = len(self.taken[agent])
-        draft = _Draft(agent, index, messages, response, given, self.steps, self.state)
-        draft.reward, draft.reward_terms = early.reward, early.reward_terms
+        draft = _Draft(agent, index, messages, response, given, self.steps, self.state, early)
         self.drafts.append(draft)
         self.taken[agent].append(draft)
         self.chats[agent].append(Message("assistant", response.text))
@@ -346,32 +372,64 @@ class _Live:
             self.redraws.append(redraw)
         if self.aec:
             self.env.step(next(iter(actions.values())))
-            paid, infos = self.env.rewards, self.env.infos
+            pays, infos = self.env.rewards, self.env.infos
             self.truncated |= any(self.env.truncations.values())
         else:
-            self.observations, paid, _, cut, infos = self.env.step(actions)
+            self.observations, pays, _, cut, infos = self.env.step(actions)
             self.truncated |= any(cut.values())
         # The team's number is a mean over all seats, and it reaches those that have left: what the
         # team earns later is a consequence of what they did.
-        seats = self.env.possible_agents
-        team = sum(float(reward) for reward in paid.values()) / len(seats)
+        seats, rewards = self.env.possible_agents, self._rewards(actions, pays)
+        team = sum(rewards.values()) / len(seats)
+        of_task = self._task_pay()
         for agent in seats:
-            self._pay(agent, float(paid.get(agent, 0.0)), team)
-        for agent in paid:
+            own = None if of_task is None else of_task.get(agent, {})
+            self._pay(agent, rewards.get(agent, 0.0), own, team)
+        for agent in rewards:
             self._inform(agent, infos.get(agent, {}))
+
+    def _rewards(self, actions: Mapping[str, str], pays: Mapping[str, Any]) -> dict[str, float]:
+        """What a step pays, checked before any of it is booked.
+
+        Raises:
+            ValueError: no finite number; or none for an agent that has just acted or, where agents
+                act in turn, for one that is in play.
+        """
+        due = self.env.agents if self.aec else actions
+        lost = [agent for agent in due if agent not in pays]
+        if lost:
+            there = f"the step paid {[*pays]}"
+            raise ValueError(f"no reward of {lost[0]}, turn {self._turn(lost[0])}: {there:.120}")
+        return {agent: paid(reward, agent, self._turn(agent)) for agent, reward in pays.items()}
+
+    def _turn(self, agent: str) -> int:
+        """The number of an agent's last action, -1 before its first."""
+        return len(self.taken.get(agent, ())) - 1
 
     def _open(self, agent: str) -> _Draft | None:
         """The agent's last action, to which what comes now belongs."""
         taken = self.taken.get(agent)
         return taken[-1] if taken else None
 
-    def _pay(self, agent: str, reward: float, team: float) -> None:
+    def _task_pay(self) -> dict[str, dict[str, float]] | None:
+        """What the task paid since the last step; None where only the environment could tell.
+
+        It is asked for inside all wrappers, so what these pay is told apart whatever they say.
+        """
+        inner = self.env.unwrapped
+        if not isinstance(inner, TextEnv) or not {*self.chats} <= {*inner.possible_agents}:
+            return None
+        return inner.task_pay()
+
+    def _pay(
+        self, agent: str, reward: float, of_task: Mapping[str, float] | None, team: float
+    ) -> None:
         draft = self._open(agent)
         if draft is None:
             # What the team earned before is no consequence of this agent's actions.
-            self.early.setdefault(agent, _Early()).reward += reward
+            self.early.setdefault(agent, _Pay()).add(reward, of_task)
             return
-        draft.reward += reward
+        draft.paid.add(reward, of_task)
         draft.team_reward += team
 
     def _inform(self, agent: str, info: Mapping[str, Any]) -> None:
@@ -380,9 +438,10 @@ class _Live:
         terms = dict(rest.pop("reward_terms", {}))
         of, booked = self.booked.get(agent, (None, {}))
         if of is not info or booked != terms:
-            paid = self.early.setdefault(agent, _Early()) if draft is None else draft
+            to = self.early.setdefault(agent, _Pay()) if draft is None else draft.paid
             for name, value in terms.items():
-                paid.reward_terms[name] = paid.reward_terms.get(name, 0.0) + float(value)
+                part = paid(value, agent, self._turn(agent), f"reward {name!r}")
+                to.reward_terms[name] = to.reward_terms.get(name, 0.0) + part
             self.booked[agent] = (info, terms)
         if draft is None:
             return
@@ -406,7 +465,7 @@ class _Live:
             branch=self.start.branch,
             redraws=tuple(self.redraws),
             idle={
-                agent: Idle(reward=early.reward, reward_terms=early.reward_terms)
+                agent: early.idle()
                 for agent, early in self.early.items()
                 if early.reward or any(early.reward_terms.values())
             },
@@ -431,9 +490,11 @@ class _Live:
 def floor_of(env: Any) -> float | None:
     """The smallest return of an episode that an environment declares, None where it declares none.
 
-    A stranger's `reward_range` may be anything, (-inf, inf) too.
+    What wrappers may charge is left out. A stranger's `reward_range` may be anything, (-inf, inf)
+    too.
     """
-    declared = getattr(getattr(env, "unwrapped", env), "reward_range", None)
+    inner = getattr(env, "unwrapped", env)
+    declared = getattr(inner, "task_range", None) or getattr(inner, "reward_range", None)
     if not isinstance(declared, (tuple, list)) or len(declared) != 2 or not finite(declared[0]):
         return None
     return float(declared[0])

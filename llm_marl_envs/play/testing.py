@@ -12,6 +12,7 @@ import math
 import pickle
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from llm_marl_envs.play.demonstrations import demonstrations
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
 
 # Model text that has broken parsers: empty, newlines, any script, controls, a lone surrogate,
@@ -39,6 +41,10 @@ JUNK = (
     "}{{%s}",
 )
 REWARD_TOLERANCE = 1e-9
+LEAST_ABOVE = 3
+"""Episodes above their bounds that no chance explains, if all are."""
+FIRST_MARK = 0x2C00
+"""A letter of an alphabet that no environment writes in; its neighbours are more of them."""
 
 
 def check_text_env(
@@ -47,14 +53,16 @@ def check_text_env(
     solution: Callable[[Any], Mapping[str, Policy]] | None = None,
     solution_return: float | None = None,
     seeds: Sequence[int] = (0, 1, 2),
+    say: Callable[[str], object] = print,
 ) -> None:
-    """Check an environment against the contract.
+    """Check an environment against the contract, and say what was checked.
 
     Args:
         make_env: returns a fresh environment, parallel or AEC.
         solution: environment -> a team that solves it.
         solution_return: the exact undiscounted return per agent that the solution earns.
         seeds: reset seeds to try.
+        say: is given what was checked, a text of some lines, once all held.
 
     Raises:
         AssertionError: what is broken, in words. What the environment itself raises while it is
@@ -67,11 +75,20 @@ def check_text_env(
         for policy in policies:
             _check_pair(make_env, policy, seed)
     _check_misuse(make_env)
+    env = make_env()
+    teams = _experts(env, seeds)
+    lines = [_played(env, name, team, seeds) for name, team in teams.items()]
+    lines = lines or ["no scripted experts"]
     if solution is not None:
-        env = make_env()
-        for seed in seeds:
-            episode = rollout(VectorTextEnv([env]), solution(env), [Start(seed=seed)])[0]
-            _check_solution(episode, solution_return)
+        judge = partial(_check_solution, expected=solution_return)
+        lines.append(_played(env, "the solution", solution(env), seeds, judge))
+    lines.append(_check_speech(make_env(), seeds[:1]))
+    said = "\n".join(f"- {line}" for line in lines)
+    say(
+        f"{env.unwrapped.metadata['name']} holds on the reset seeds {[*seeds]}: spaces, chats, "
+        f"infos, terms that sum to rewards,\nequal episodes of equal seeds and actions, "
+        f"random text, {len(JUNK)} hostile texts, actions that are no text.\n{said}"
+    )
 
 
 def _check_declared(env: Any) -> None:
@@ -106,6 +123,156 @@ def _check_first(env: Any, seed: int) -> None:
             )
         assert infos[agent].get("task_id"), f"{agent}: the first info lacks task_id"
     assert env.state_space.contains(env.state()), "state() is not in state_space"
+
+
+def _experts(env: Any, seeds: Sequence[int]) -> dict[str, Mapping[str, Policy]]:
+    """Name -> team of scripted experts, with conventions of their own and with one; or nothing."""
+    experts, inner = find_experts(env), env.unwrapped
+    if experts is None:
+        return {}
+    try:
+        for seed in seeds:
+            env.reset(seed=seed)
+            for agent in inner.possible_agents:
+                experts.first(inner.task, agent, (*experts.conventions(inner.task), "")[0])
+    except ValueError:  # there are none for this form or these tasks
+        return {}
+    teams: dict[str, Policy] = {
+        "experts": ExpertPolicy(env),
+        "experts who agree": AgreedPolicy(env),
+    }
+    return {name: dict.fromkeys(env.possible_agents, policy) for name, policy in teams.items()}
+
+
+def _played(
+    env: Any,
+    name: str,
+    team: Mapping[str, Policy],
+    seeds: Sequence[int],
+    judge: Callable[[Episode], None] = lambda episode: None,
+) -> str:
+    """One episode for each seed: returns against the range and the bounds; what came of it."""
+    returns, above, solved = [], [], []
+    for seed in seeds:
+        episode = rollout(VectorTextEnv([env]), team, [Start(seed=seed, sample_seed=seed)])[0]
+        judge(episode)
+        _check_range(episode, env.unwrapped)
+        for turn in episode.turns:
+            _check_turn(turn)
+        above.append(_above(episode, env.unwrapped))
+        returns.append(episode.team_task_return)
+        solved += [] if episode.success is None else [episode.success]
+    low, high = env.unwrapped.reward_range
+    line = f"{name}: returns {min(returns):g} to {max(returns):g}, in reward_range {low:g} to "
+    line += f"{high:g}; {_check_bounds([one for one in above if one is not None], name)}"
+    return line + (f"; solved {sum(solved)} of {len(solved)}" if solved else "")
+
+
+def _check_range(episode: Episode, env: Any) -> None:
+    low, high = env.reward_range
+    for agent in episode.agents:
+        paid = episode.undiscounted_return(agent)
+        assert low - REWARD_TOLERANCE <= paid <= high + REWARD_TOLERANCE, (
+            f"{agent} returned {paid}, outside of the documented range {(low, high)}"
+        )
+
+
+def _above(episode: Episode, env: Any) -> float | None:
+    """How far the team came above the best of `bounds`; None where there are none."""
+    try:
+        bounds = env.bounds(env.task)
+    except (AttributeError, ValueError):
+        return None
+    order = bounds.random, bounds.solo, bounds.team
+    assert all(map(math.isfinite, order)) and bounds.solo <= bounds.team + REWARD_TOLERANCE, (
+        f"bounds of task {env.task.id}: (random, solo, team) are {order}"
+    )
+    return episode.team_task_return - bounds.team
+
+
+def _check_bounds(above: Sequence[float], name: str) -> str:
+    """What was seen of the bounds. Where chance deals these are means, so one above says little."""
+    if not above:
+        return "no bounds()"
+    assert len(above) < LEAST_ABOVE or min(above) <= REWARD_TOLERANCE, (
+        f"{name} returned more than the best of bounds() in each of {len(above)} episodes, by "
+        f"{min(above):g} and more"
+    )
+    return f"{max(above):+g} at most from the best of bounds()"
+
+
+class _Mute:
+    """A `Line` through which nothing arrives; keeps who was to hear whom."""
+
+    def __init__(self) -> None:
+        self.pairs: set[tuple[str, str]] = set()
+
+    def carry(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
+        """Empty texts."""
+        self.pairs |= {(listener, speaker) for listener in listeners}
+        return dict.fromkeys(listeners, "")
+
+    def bill(self) -> dict[str, tuple[int, float]]:
+        """Nothing was sent."""
+        return {}
+
+    def redraw(self, seed: int) -> None:
+        """Nothing is drawn."""
+
+
+def _check_speech(env: Any, seeds: Sequence[int]) -> str:
+    """Whether what `links` names goes through `pass_on`, and nothing else of it is shown."""
+    inner, mute = env.unwrapped, _Mute()
+    try:
+        links = inner.links()
+    except ValueError as error:
+        return f"links(): {error}"
+    if not links:
+        return "no links(): nobody is shown what another one wrote"
+    named = {(listener, speaker) for listener, by in links.items() for speaker in by}
+    inner.channel = lambda seed: mute
+    marks = {agent: chr(FIRST_MARK + place) for place, agent in enumerate(env.possible_agents)}
+    starts = [Start(seed=seed, sample_seed=seed) for seed in seeds]
+    experts = _experts(env, seeds).get("experts", {})
+    for texts in ({}, experts):
+        witness = _Witness(_Marking(marks, texts))
+        rollout(VectorTextEnv([env]), dict.fromkeys(marks, witness), starts)
+        if texts and named - mute.pairs:  # their mark may have ended it early
+            rollout(VectorTextEnv([env]), texts, starts)
+        for request in witness.requests:
+            told = "".join(m.content for m in request.messages if m.role != "assistant")
+            for speaker, mark in marks.items():
+                assert speaker == request.agent or mark not in told, (
+                    f"{request.agent} was shown what {speaker} wrote where nothing arrives: show "
+                    "what `pass_on` returns, not the text itself"
+                )
+    more, never = sorted(mute.pairs - named), sorted(named - mute.pairs)
+    assert not more, f"{more[0][1]} passed a text on to {more[0][0]}, and links() has no such pair"
+    assert inner.links_drawn or not never, (
+        f"links() says that {never[0][0]} is shown texts of {never[0][1]}, and none was handed to "
+        "`pass_on`"
+    )
+    pairs = f"{len(mute.pairs)} pair{'s' * (len(mute.pairs) != 1)}"
+    return f"texts of {pairs} of links() went through pass_on, and no other way"
+
+
+class _Marking:
+    """Random text, or that of a team, with a mark of its seat.
+
+    Args:
+        marks: agent -> a character that nobody else writes.
+        team: whose text; nobody's where it is empty.
+    """
+
+    def __init__(self, marks: Mapping[str, str], team: Mapping[str, Policy]) -> None:
+        self.marks, self.team = marks, team
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One text for each request."""
+        policies = [self.team.get(request.agent, RandomPolicy()) for request in requests]
+        texts = [p.act([r])[0].text for p, r in zip(policies, requests, strict=True)]
+        marks = [3 * self.marks[request.agent] for request in requests]
+        return [Response(text=f"{m}\n{t}\n{m}") for m, t in zip(marks, texts, strict=True)]
 
 
 def _check_solution(episode: Episode, expected: float | None) -> None:
@@ -156,11 +323,7 @@ def _check_pair(make_env: Callable[[], Any], policy: Policy, seed: int) -> None:
         _check_turn(turn)
     for agent in episodes[0].agents:
         _check_chat(episodes[0].trajectory(agent), inner)
-        low, high = inner.reward_range
-        paid = episodes[0].undiscounted_return(agent)
-        assert low - REWARD_TOLERANCE <= paid <= high + REWARD_TOLERANCE, (
-            f"{agent} returned {paid}, outside of the documented range {(low, high)}"
-        )
+    _check_range(episodes[0], inner)
 
 
 def _global_random_state(seed: str | None = None) -> tuple[Any, bytes]:
@@ -184,7 +347,6 @@ def _check_request(request: Request, env: Any) -> None:
 
 def _check_turn(turn: Turn) -> None:
     where = f"{turn.agent}, turn {turn.index}"
-    assert math.isfinite(turn.reward), f"{where}: reward {turn.reward}"
     total = sum(turn.reward_terms.values())
     assert math.isclose(total, turn.reward, abs_tol=REWARD_TOLERANCE), (
         f"{where}: reward terms sum to {total}, the reward is {turn.reward}"

@@ -18,13 +18,14 @@ from llm_marl_envs.core.tasks import Task, TaskSource
 
 
 class ExpertPolicy:
-    """The environment's scripted expert, in one convention or in one drawn per action.
+    """The environment's scripted expert, in one convention or in one drawn for each episode.
 
     Args:
         env: any copy of the environment; only its task source and its experts are used.
         convention: name of the convention to follow where the task allows it; None draws one from
-            the request's seed, so that two such experts agree only by chance. Where experts listen,
-            the convention of an expert's first action is kept for its later ones.
+            the episode's seed and the seat (`Request.seat_seed`), for all of the seat's turns. So
+            two such experts agree only by chance, and a branch goes on in the convention of the
+            episode that it leaves.
 
     Raises:
         TypeError: an environment of another library.
@@ -52,14 +53,8 @@ class ExpertPolicy:
     def _chosen(self, task: Task, request: Request, possible: Sequence[str]) -> str:
         if self.convention is not None and self.convention in possible:
             return self.convention
-        return self._begun(task, request) or random.Random(request.seed).choice(possible)
-
-    def _begun(self, task: Task, request: Request) -> str | None:
-        """The convention of this seat's first action, where experts have more than one turn."""
-        first = next((m.content for m in request.messages if m.role == "assistant"), None)
-        if first is None or not self.experts.listens:
-            return None
-        return self.experts.read(task, request.agent, first)
+        seed = request.seed if request.seat_seed is None else request.seat_seed
+        return random.Random(seed).choice(possible)
 
 
 class AgreedPolicy(ExpertPolicy):

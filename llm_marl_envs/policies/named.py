@@ -76,7 +76,8 @@ class Sampling:
         """
         if self.temperature == 0 and samples > 1:
             raise ValueError(
-                f"{samples} greedy samples of a task are all alike; use 1, or a temperature"
+                f"{samples} greedy samples of a task are all alike but for what chance deals; use "
+                "1 with several seeds, or a temperature"
             )
 
     def at(self, own: float | None = None) -> float:

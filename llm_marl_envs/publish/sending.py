@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_marl_envs.hub.client import TOKEN, Repository, own_token, send
+from llm_marl_envs.hub.team_repository import size_lines
 
 NUMBERS = (".safetensors", ".parquet")
 """Files in which nobody could have written a token."""
@@ -38,10 +39,7 @@ class Delivery:
 
     def lines(self) -> list[str]:
         """Each file with its size in bytes, and all together."""
-        sizes = {path: file.stat().st_size for path, file in self.files.items()}
-        width = max(len(f"{size:,}") for size in (*sizes.values(), sum(sizes.values())))
-        rows = [f"{size:>{width},}  {path}" for path, size in sizes.items()]
-        return [*rows, f"{sum(sizes.values()):>{width},}  bytes in {len(sizes)} files"]
+        return size_lines({path: file.stat().st_size for path, file in self.files.items()})
 
     def send(self) -> str:
         """Push; returns the commit's address, and who can read it.

@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from markupsafe import Markup
 
+from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.files.pictures import DRAWN, UNITS, require_matplotlib, svg_parts
-from llm_marl_envs.measure.numbers.estimates import Estimate
+from llm_marl_envs.measure.numbers.estimates import FEWEST_RUNS, Estimate
 from llm_marl_envs.measure.numbers.format import interval, number, whole
 from llm_marl_envs.report.series import Curve
 from llm_marl_envs.report.tables import Table, table
@@ -146,11 +147,12 @@ def draw_dots(axes: Any, xs: Sequence[float], ys: Sequence[float], kind: str) ->
 def _band(curves: Sequence[Curve]) -> str:
     runs = max(len(curve.members) for curve in curves)
     if runs > 1:
-        return f"Mean over {runs} runs, 95 % interval over runs (Student's t); thin: each run."
+        band = "no interval of so few" if runs < FEWEST_RUNS else "95 % interval over runs"
+        return f"Mean over {runs} runs, {band} (Student's t); thin: each run."
     window = max(curve.window for curve in curves)
     return (
-        f"Mean of {window} update{'s' * (window > 1)}, 95 % interval of that mean (Student's t, "
-        "updates taken as independent); thin: each update."
+        f"Mean of {window} update{'s' * (window > 1)}, 95 % interval of that mean (Student's t for "
+        "updates that resemble their neighbours); thin: each update."
     )
 
 
@@ -168,7 +170,7 @@ def _curve_table(curves: Sequence[Curve]) -> Table:
         row = [whole(step)]
         for column in columns:
             mean, ci95 = column.get(step, (None, None))
-            row += [number(mean), interval(ci95)]
+            row += [number(mean), interval(ci95 if ci95 and finite(ci95[0]) else None)]
         rows.append(row)
     return table(
         ["update", *(cell for curve in curves for cell in (curve.name, "95 % interval"))], rows

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.core.records import Episode, Turn, countable, measured
+from llm_marl_envs.core.outcome import TINY
+from llm_marl_envs.core.records import Episode, Idle, Turn, countable, measured
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.measure.numbers.format import number
 from llm_marl_envs.report.sources import Trail, Transcript
@@ -127,7 +128,8 @@ def pairs(before: Sequence[Episode], after: Sequence[Episode]) -> list[Pair]:
         others = places.get((episode.task_id, episode.seed))
         if others and countable(episode):
             other = others.pop(0)
-            old, new = (measured([played])[0].team_return for played in (episode, after[other]))
+            both = measured([episode, after[other]])
+            old, new = (played.team_task_return for played in both)
             matches.append(Pair(place, other, new - old))
     return matches
 
@@ -202,6 +204,7 @@ def _group(transcript: Transcript) -> Card:
         _column(f"episode {place + 1}: {outcome(episode)}", episode, trails[place], scale)
         for place, episode in enumerate(episodes)
     )
+    # What was learned from: with what wrappers paid.
     returns = ", ".join("failed" if e.failed else number(e.team_return) for e in episodes)
     return _card(episodes[0], f"{transcript.label}: team returns {returns}", columns, "group")
 
@@ -214,11 +217,11 @@ def _of(transcript: Transcript, episode: int) -> dict[int, Trail]:
 
 
 def outcome(episode: Episode) -> str:
-    """What became of an episode: solved or not, and its team return."""
+    """What became of an episode: solved or not, and what the task paid the team."""
     if episode.failed:
         return "failed: the environment raised"
     solved = {True: "solved", False: "not solved", None: "played"}[episode.success]
-    return f"{solved} ({number(episode.team_return)})"
+    return f"{solved} ({number(episode.team_task_return)})"
 
 
 def _card(
@@ -255,9 +258,7 @@ def _column(title: str, episode: Episode, trails: Mapping[int, Trail], scale: Sc
         heard = _cut(_heard(latest.get(turn.agent), turn))
         views.append(_view(turn, heard, trails.get(place), scale))
         latest[turn.agent] = turn
-    idle = tuple(
-        (agent, number(pay.reward), _terms(pay.reward_terms)) for agent, pay in episode.idle.items()
-    )
+    idle = tuple((agent, number(pay.reward), _terms(pay)) for agent, pay in episode.idle.items())
     failure = None if episode.failure is None else shortened(episode.failure)
     return Column(title, tuple(views), idle, failure)
 
@@ -278,12 +279,18 @@ def _heard(before: Turn | None, turn: Turn) -> tuple[Message, ...]:
     return turn.messages[count:] if old else turn.messages
 
 
-def _terms(terms: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(f"{name} {number(value)}" for name, value in terms.items())
+def _terms(paid: Turn | Idle) -> tuple[str, ...]:
+    """The terms of what was paid, those beside the task marked so."""
+    own = {name: v - paid.added_terms.get(name, 0.0) for name, v in paid.reward_terms.items()}
+    own = {name: v for name, v in own.items() if name not in paid.added_terms or abs(v) > TINY}
+    return (
+        *(f"{name} {number(value)}" for name, value in own.items()),
+        *(f"beside the task: {name} {number(v)}" for name, v in paid.added_terms.items()),
+    )
 
 
 def _view(turn: Turn, heard: tuple[Message, ...], trail: Trail | None, scale: Scale) -> TurnView:
-    marks = [*_terms(turn.reward_terms)]
+    marks = [*_terms(turn)]
     if trail is not None and trail.advantages:
         low, high = min(trail.advantages), max(trail.advantages)
         shown = number(low) if high - low < 1e-9 else f"{number(low)} to {number(high)}"

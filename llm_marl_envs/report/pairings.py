@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import number
 from llm_marl_envs.measure.numbers.metrics import METRICS
 from llm_marl_envs.measure.numbers.values import title
@@ -115,9 +114,6 @@ def _gap(cross: CrossPlay) -> Table | None:
         for name, estimate in estimates.items()
         if estimate is not None
     ]
-    if cross.gap is not None and cross.gap_ci95_over_teams is not None:
-        drawn = Estimate(cross.gap.mean, cross.gap_ci95_over_teams)
-        rows.append([title("gap_over_teams"), estimated(drawn), "teams trained like these"])
     head = [title("mean_return"), "mean, 95 % interval", "which holds for"]
     return table(head, rows) if rows else None
 

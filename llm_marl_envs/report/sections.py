@@ -11,7 +11,7 @@ from llm_marl_envs.core.records import countable, measured
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.measure.numbers.diagnosis import Finding, diagnose
 from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks
-from llm_marl_envs.measure.numbers.format import NOTHING, interval, number
+from llm_marl_envs.measure.numbers.format import NOTHING, interval, number, within
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 from llm_marl_envs.measure.numbers.values import (
     TaskKey,
@@ -23,7 +23,7 @@ from llm_marl_envs.measure.numbers.values import (
     title,
 )
 from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
-from llm_marl_envs.report.series import change, curve, estimate_success, points
+from llm_marl_envs.report.series import change, clusters_of, curve, estimate_success, points
 from llm_marl_envs.report.sources import Run, Transcript
 from llm_marl_envs.report.tables import Cell, Table, capital, estimated, table
 
@@ -41,6 +41,7 @@ class Score:
     values: Sequence[float | None]
     per_task: Mapping[TaskKey, float]
     over_tasks: Estimate | None
+    clusters: Mapping[TaskKey, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Summary:
 
 
 Scores = Mapping[str, Score]
-UNKNOWN = Score((), {}, None)
+UNKNOWN = Score((), {}, None, {})
 
 
 # -- summary --------------------------------------------------------------------------------------
@@ -69,12 +70,14 @@ def scores(transcript: Transcript) -> Scores:
     """Name of a metric -> its score, of the episodes of one transcript that can be counted."""
     played = measured(filter(countable, transcript.episodes))
     by_name: dict[str, Score] = {}
+    clusters = clusters_of(played)
     for name, values in measure(played).items():
         each = per_task(played, values)
         if name == "success":
-            by_name[name] = Score(values, each, estimate_success(played))
+            by_name[name] = Score(values, each, estimate_success(played), clusters)
         elif each:
-            by_name[name] = Score(values, each, over_tasks(list(each.values())))
+            estimate = over_tasks([*each.values()], [clusters.get(task, ()) for task in each])
+            by_name[name] = Score(values, each, estimate, clusters)
     return by_name
 
 
@@ -99,7 +102,7 @@ def _key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> I
         ]
         if shown:
             values = " → ".join(number(estimate.mean) for _, estimate in shown)
-            ranges = "; ".join(f"{label} {interval(estimate.ci95)}" for label, estimate in shown)
+            ranges = "; ".join(f"{label} {within(estimate)}" for label, estimate in shown)
             yield KeyFigure(title(name), values, f"95 %: {ranges}")
     if any(failed.values()):
         counts = " → ".join(map(str, failed.values()))
@@ -118,8 +121,9 @@ def _summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None)
             continue
         row: list[Cell] = [title(name), *map(estimated, estimates)]
         if pair:
-            old, new = (measured[label].get(name, UNKNOWN).per_task for label in pair)
-            row.append(estimated(change(old, new)))
+            old, new = (measured[label].get(name, UNKNOWN) for label in pair)
+            clusters = {**old.clusters, **new.clusters}
+            row.append(estimated(change(old.per_task, new.per_task, clusters)))
         rows.append(row)
     changes = [f"{pair[1]} minus {pair[0]}, paired"] if pair else []
     return table(["per episode", *labels, *changes], rows)

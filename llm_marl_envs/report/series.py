@@ -1,7 +1,6 @@
 """What a report computes of its own: a success share, paired changes, curves over updates.
 
-Pure functions. What is measured of episodes, and its intervals, is `measure/numbers`; over
-updates or runs, of which there are few, an interval is Student's t.
+Pure functions. What is measured of episodes, and every interval, is `measure/numbers`.
 """
 
 from __future__ import annotations
@@ -13,15 +12,22 @@ from dataclasses import dataclass
 
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimates import Estimate, over_tasks, share, t_interval
+from llm_marl_envs.measure.numbers.estimates import (
+    Estimate,
+    over_runs,
+    over_tasks,
+    series_interval,
+    share,
+)
 from llm_marl_envs.measure.numbers.values import TaskKey, task_of
 
 MOST_POINTS = 200
 """Points of a drawn curve; longer logs are averaged over equal stretches of updates."""
 MOST_SMOOTHED = 2000
 """Points that a curve is smoothed from; of a longer log they are means of equal stretches."""
-LEAST_WINDOW = 8
-"""Updates that a smoothed point is taken over, at least; fewer give no interval to speak of."""
+LEAST_WINDOW = 20
+"""Updates that a smoothed point is taken over, at least, or half of a shorter run."""
+NO_INTERVAL = (math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class Curve:
         name: of the scalar.
         steps: updates, rising.
         mean: smoothed over a window of one run, or the mean over runs.
-        low, high: the 95 % interval of the mean, equal to it where there is one number only.
+        low, high: the 95 % interval of the mean, NaN where there is none.
         members: each run's own points, (step, value), unsmoothed.
         window: updates that each mean of one run is taken over; 1 for several runs.
     """
@@ -53,15 +59,25 @@ def estimate_success(episodes: Sequence[Episode]) -> Estimate | None:
     if not judged:
         return None
     tasks = [task_of(episode) for episode in judged]
-    named = zip(tasks, judged, strict=True)  # an episode that failed may name no clusters
-    clusters = {task: episode.clusters for task, episode in named if episode.clusters}
-    return share(tasks, [float(bool(episode.success)) for episode in judged], clusters)
+    solved = [float(bool(episode.success)) for episode in judged]
+    return share(tasks, solved, clusters_of(judged))
 
 
-def change(before: Mapping[TaskKey, float], after: Mapping[TaskKey, float]) -> Estimate | None:
+def clusters_of(episodes: Sequence[Episode]) -> dict[TaskKey, tuple[str, ...]]:
+    """Task -> what it shares with others; an episode that failed may not say it."""
+    return {task_of(episode): episode.clusters for episode in episodes if episode.clusters}
+
+
+def change(
+    before: Mapping[TaskKey, float],
+    after: Mapping[TaskKey, float],
+    clusters: Mapping[TaskKey, tuple[str, ...]],
+) -> Estimate | None:
     """After minus before over the tasks that both have, paired; None if they share none."""
-    differences = [after[task] - before[task] for task in before if task in after]
-    return over_tasks(differences) if differences else None
+    both = [task for task in before if task in after]
+    differences = [after[task] - before[task] for task in both]
+    shared = [clusters.get(task, ()) for task in both]
+    return over_tasks(differences, shared, reach=0.0) if both else None
 
 
 # -- curves ---------------------------------------------------------------------------------------
@@ -95,7 +111,7 @@ def curve(logs: Sequence[Sequence[Mapping[str, object]]], name: str) -> Curve | 
 def _smoothed(member: Sequence[tuple[float, ...]]) -> tuple[list[tuple[float, ...]], int]:
     """(step, mean, low, high) over the window that ends at each step, from the first full one.
 
-    The window is a tenth of the run, but at least eight updates (half of a shorter run).
+    The window is a tenth of the run, but at least twenty updates (half of a shorter run).
     """
     stretch = _stretch(member, MOST_SMOOTHED)
     member = _thinned(member, MOST_SMOOTHED)
@@ -103,7 +119,8 @@ def _smoothed(member: Sequence[tuple[float, ...]]) -> tuple[list[tuple[float, ..
     rows = []
     for end in range(window, len(member) + 1):
         values = [point[1] for point in member[end - window : end]]
-        rows.append((member[end - 1][0], sum(values) / len(values), *t_interval(values)))
+        ends = series_interval(values) or NO_INTERVAL
+        rows.append((member[end - 1][0], sum(values) / len(values), *ends))
     return rows, window * stretch
 
 
@@ -114,10 +131,8 @@ def _over_runs(members: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[f
         for step, value in member:
             by_step[step].append(value)
     shared = {step: v for step, v in by_step.items() if len(v) == len(members)}
-    return [
-        (step, sum(values) / len(values), *t_interval(values))
-        for step, values in sorted((shared or by_step).items())
-    ]
+    found = {step: over_runs(values) for step, values in sorted((shared or by_step).items())}
+    return [(step, one.mean, *(one.ci95 or NO_INTERVAL)) for step, one in found.items()]
 
 
 def _stretch(rows: Sequence[object], most: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.measure.numbers.estimates import Estimate
-from llm_marl_envs.measure.numbers.format import NOTHING, interval, number
+from llm_marl_envs.measure.numbers.format import NOTHING, number, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ def table(head: Iterable[str], rows: Iterable[Sequence[Cell]]) -> Table:
 
 
 def estimated(estimate: Estimate | None) -> Cell:
-    """The mean, and in small print its interval and how many numbers went into it."""
+    """The mean, and in small print its interval, or why not, and of how many numbers it is."""
     if estimate is None:
         return NOTHING
-    notes = [] if estimate.ci95 is None else [interval(estimate.ci95)]
+    notes = [shown] if (shown := within(estimate)) else []
     notes += [] if estimate.n is None else [f"n = {estimate.n}"]
     return Noted(number(estimate.mean), ", ".join(notes))
 

@@ -224,7 +224,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     """The environment, whose agents hear each other as the options say; see the module.
 
     Bounds stay those of the environment: `solo` hears nobody, `team` is the best with free talk. So
-    the cooperation index says how much of what talking is worth comes through the channel.
+    the cooperation index says how much of what talking is worth comes through the channel. The
+    price is learned from; it is in no return that is measured.
 
     Args:
         env: an environment of this library in which agents are shown what others wrote, of either
@@ -307,11 +308,10 @@ def _attach(env: TextEnv, rules: Rules, heard_by: Mapping[str, Sequence[str]]) -
         for seat in env.possible_agents
     }
     env.notices = (*env.notices, notice)
-    low, high = env.reward_range
     longest = MOST_BYTES * env.max_action_chars
     if rules.max_chars is not None:
         longest = min(rules.max_chars * env.texts_per_turn, longest)
-    env.reward_range = (low - rules.price * longest * env.max_turns, high)
+    env.widen(-rules.price * longest * env.max_turns, 0.0)
 
 
 def _told_of(rules: Rules, seat: str, heard_by: Mapping[str, Sequence[str]]) -> str:

@@ -13,7 +13,9 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 
+from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.forms import as_played
+from llm_marl_envs.core.outcome import paid
 
 
 class GymSeat(gymnasium.Env[Any, Any]):
@@ -50,7 +52,7 @@ class GymSeat(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; `options={"task": ...}` chooses its task."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else seed_of(seed))
         observations, infos = self.env.reset(seed=seed, options=options)
         return observations[self.seat], infos[self.seat]
 
@@ -64,7 +66,7 @@ class GymSeat(gymnasium.Env[Any, Any]):
             raise RuntimeError("GymSeat: no episode is running; call reset()")
         observations, rewards, ended, cut, infos = self.env.step({self.seat: action})
         seat = self.seat
-        return observations[seat], float(rewards[seat]), ended[seat], cut[seat], infos[seat]
+        return observations[seat], paid(rewards[seat], seat), ended[seat], cut[seat], infos[seat]
 
     def action_masks(self) -> np.ndarray:
         """Which actions are possible now, bool (k,), as sb3-contrib asks for them.

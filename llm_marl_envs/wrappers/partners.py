@@ -20,8 +20,9 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from llm_marl_envs.core.forms import as_played, messages_of
+from llm_marl_envs.core.outcome import paid
 from llm_marl_envs.core.records import Request
-from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.seeds import Start, derive_seed
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.policies.base import Policy, ask, check_team
 from llm_marl_envs.policies.named import Context, seated
@@ -66,6 +67,7 @@ class _Seated:
         """What partners say to what they see; a policy in several seats is asked once."""
         task = getattr(getattr(env.unwrapped, "task", None), "id", "")
         sheets = getattr(env.unwrapped, "tool_sheets", {})
+        start = Start(sample_seed=self.seed)
         requests: list[Request] = []
         for agent, seen in observations.items():
             turn, self.turns[agent] = self.turns[agent], self.turns[agent] + 1
@@ -77,7 +79,8 @@ class _Seated:
                 task_id=task,
                 messages=messages_of(seen),
                 observation=str(seen),
-                seed=derive_seed(self.seed, agent, turn),
+                seed=start.action_seed(agent, turn),
+                seat_seed=start.seat_seed(agent),
                 tools=sheets.get(agent),
             )
             requests.append(request)
@@ -220,7 +223,7 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
         if over:
             return
         for agent in self.possible_agents:
-            self.rewards[agent] += self.env.rewards.get(agent, 0.0)
+            self.rewards[agent] += paid(self.env.rewards.get(agent, 0.0), agent)
             booked = self._terms.setdefault(agent, {})
             for name, value in self.env.infos.get(agent, {}).get("reward_terms", {}).items():
                 booked[name] = booked.get(name, 0.0) + value

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, cast
 
 from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
 from llm_marl_envs.core.experts import Experts, ListeningExperts
-from llm_marl_envs.core.outcome import Bounds, Outcome
+from llm_marl_envs.core.outcome import Bounds, Outcome, added, summed
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import quoted
@@ -60,12 +60,13 @@ class PioneerObserver(TextAECEnv):
             render_mode=task.render_mode,
         )
         self.inner: dict[str, TextParallelEnv] = {PIONEER: task, OBSERVER: copy.copy(task)}
-        self.reward_range = task.reward_range
+        self.reward_range, self.task_range = task.reward_range, task.task_range
         self.blocking = task.blocking
         self.append_only = task.append_only
         (self._player,) = task.possible_agents
         self._counts: dict[str, int] = {}  # seat -> how many messages of its task it knows
-        self._paid: dict[str, dict[str, float]] = {}
+        self._paid: dict[str, dict[str, float]] = {}  # by the task
+        self._added: dict[str, dict[str, float]] = {}  # by what lies around it
         self._facts: dict[str, dict[str, Any]] = {}
         self._passed: list[str] = []  # what the observer is to be shown of the pioneer's texts
 
@@ -92,6 +93,7 @@ class PioneerObserver(TextAECEnv):
         self._counts = {seat: len(chat) for seat, chat in self._chat.items()}
         self._passed = []
         self._paid = {seat: {} for seat in self.inner}
+        self._added = {seat: {} for seat in self.inner}
         self._facts = {seat: {} for seat in self.inner}
 
     def redraw(self, seed: int) -> None:
@@ -131,9 +133,13 @@ class PioneerObserver(TextAECEnv):
         env = self.inner[agent]
         if agent == PIONEER:
             self._passed += self.pass_on(agent, action, [OBSERVER]).values()
-        info = env.step({self._player: action})[-1][self._player]
-        for name, value in info["reward_terms"].items():
-            self._paid[agent][name] = self._paid[agent].get(name, 0.0) + value
+        _, paid, _, _, infos = env.step({self._player: action})
+        info, of_task = infos[self._player], env.task_pay()
+        terms = info["reward_terms"]
+        own = terms if of_task is None else of_task.get(self._player, {})
+        more = added(paid[self._player], terms, own)
+        self._paid[agent] = summed(self._paid[agent], own)
+        self._added[agent] = summed(self._added[agent], more)
         own = {name: value for name, value in info.items() if name not in OWN_ENTRIES}
         self._facts[agent] = {**own, "solved": info["success"]}
         if env.agents:
@@ -141,7 +147,11 @@ class PioneerObserver(TextAECEnv):
         if agent == PIONEER:
             return Outcome(reward_terms={}, feedback={OBSERVER: self._heard()}, facts=self._facts)
         return Outcome(
-            reward_terms=self._paid, ended=True, success=info["success"], facts=self._facts
+            reward_terms=self._paid,
+            added_terms=self._added,
+            ended=True,
+            success=info["success"],
+            facts=self._facts,
         )
 
     def _news(self, agent: str) -> dict[str, str]:

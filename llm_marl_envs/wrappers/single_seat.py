@@ -14,12 +14,12 @@ from __future__ import annotations
 import copy
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
 from llm_marl_envs.core.experts import Demonstration, Experts, ListeningExperts
-from llm_marl_envs.core.outcome import Bounds, Outcome
+from llm_marl_envs.core.outcome import Bounds, Outcome, added, summed
 from llm_marl_envs.core.spaces import Message, Observation, render_messages
 from llm_marl_envs.core.tasks import Task
 
@@ -61,7 +61,7 @@ class SingleSeat(TextParallelEnv):
             render_mode=env.render_mode,
         )
         self.inner = env
-        self.reward_range = env.reward_range
+        self.reward_range, self.task_range = env.reward_range, env.task_range
         self.blocking = env.blocking
         self.append_only = env.append_only
         self._parts: dict[str, str] = {}  # of the joint action that is being written
@@ -144,11 +144,13 @@ class SingleSeat(TextParallelEnv):
         else:
             _, paid, _, _, infos = self.inner.step(self._parts)
             ended = not self.inner.agents
+        own, more = _mean_pay(paid, infos, self.inner.task_pay())
         forms = [infos[seat]["readable"] for seat in self._parts if "readable" in infos[seat]]
         self._parts = {}
         news = {} if ended else {WRITER: self._news()}
         return Outcome(
-            reward_terms={WRITER: _mean_terms(infos, len(paid))},
+            reward_terms={WRITER: own},
+            added_terms={WRITER: more},
             feedback=news,
             ended=ended,
             success=next(iter(infos.values())).get("success"),
@@ -245,10 +247,22 @@ class WriterExperts(ListeningExperts):
         return pairs[:n]
 
 
-def _mean_terms(infos: Mapping[str, Mapping[str, Any]], seats: int) -> dict[str, float]:
-    """Reward terms of the writer: the mean over the seats, a term that is not paid counting 0."""
-    terms: dict[str, float] = {}
-    for info in infos.values():
-        for name, value in info["reward_terms"].items():
-            terms[name] = terms.get(name, 0.0) + value / seats
-    return terms
+def _mean_pay(
+    paid: Mapping[str, float],
+    infos: Mapping[str, Mapping[str, Any]],
+    of_task: Mapping[str, Mapping[str, float]] | None,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What the task, and what wrappers pay the writer: means over the seats.
+
+    A term that a seat is not paid counts 0 there.
+    """
+    terms = {seat: info["reward_terms"] for seat, info in infos.items()}
+    if of_task is None:
+        return _mean_terms(terms.values(), len(paid)), {}
+    own = {seat: of_task.get(seat, {}) for seat in terms}
+    more = [added(paid[seat], terms[seat], own[seat]) for seat in paid]
+    return _mean_terms(own.values(), len(paid)), _mean_terms(more, len(paid))
+
+
+def _mean_terms(terms: Iterable[Mapping[str, float]], seats: int) -> dict[str, float]:
+    return summed(*({name: value / seats for name, value in of.items()} for of in terms))

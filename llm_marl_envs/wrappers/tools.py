@@ -189,13 +189,15 @@ def _watched(seconds: float, call: Callable[[], Any]) -> Any:
             answer.set_exception(error)
 
     # A daemon, which a process does not wait for at its end.
-    threading.Thread(target=run, daemon=True, name="tool").start()
+    thread = threading.Thread(target=run, daemon=True, name="tool")
+    thread.start()
+    thread.join(seconds)
+    if not answer.done():
+        raise ValueError(f"it did not answer within {seconds:g} s")
     try:
-        return answer.result(seconds)
+        return answer.result()
     except (ValueError, *BROKEN):
         raise
-    except TimeoutError as error:
-        raise ValueError(f"it did not answer within {seconds:g} s") from error
     except Exception as error:  # the seat is told its kind alone
         raise ValueError(f"it failed: {type(error).__name__}") from error
 
@@ -211,7 +213,8 @@ def _times(count: int, more: str = "") -> str:
 def Tools(env: Any, given: Mapping[str, Any]) -> Any:  # noqa: N802 - a wrapper, as `Channel`
     """The environment, whose seats may call tools; see the module.
 
-    Bounds stay those of the environment, which has no calls.
+    Bounds stay those of the environment, which has no calls. So do the returns that measurements
+    count: prices and what a scheme pays are learned from, and stand beside.
 
     Args:
         env: an environment of this library, of either form, also with PettingZoo's wrappers around.
@@ -304,13 +307,12 @@ def _attach(env: TextEnv, rules: Rules, tools: Mapping[str, Mapping[str, Tool]])
     env.blocking |= any(tool.seconds is not None or tool.blocking for tool in all_tools)
     env.replayable &= all(tool.replayable for tool in all_tools)
     dearest = max(tool.price for tool in all_tools) if rules.price is None else rules.price
-    low, high = env.reward_range
     worst, best = 0.0, 0.0
     if rules.scheme == "toolrl":
         worst, best = WORST, BEST + FORMAT
         for seat in tools:
             _check_known(env, seat)
-    env.reward_range = (low + (worst - dearest) * rules.calls, high + best * rules.calls)
+    env.widen((worst - dearest) * rules.calls, best * rules.calls)
 
 
 def _check_known(env: TextEnv, seat: str) -> None:

@@ -20,13 +20,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from tqdm import tqdm
 
-from golden import episodes, learning, runs
+from golden import episodes, learning, playthroughs, runs
 from golden.record import FILE, Things, Value, differences, gathered, machine, read, write
 
 PARTS: dict[str, Callable[[Path], Things]] = {
     "tasks": lambda folder: episodes.of_tasks(),
     "benchmark": lambda folder: episodes.of_benchmarks(),
     "episodes": lambda folder: episodes.of_forms(),
+    "playthroughs": lambda folder: playthroughs.of_forms(),
     "advantages": learning.of_advantages,
     "rows": lambda folder: learning.of_rows(),
     "presets": runs.of_presets,

@@ -64,12 +64,17 @@ def teams(env: Any) -> dict[str, Policy]:
     return found
 
 
+def start_of(seed: int) -> Start:
+    """The reset and the sampling of one episode."""
+    return Start(seed=seed, sample_seed=derive_seed("golden", seed))
+
+
 def of_forms() -> Things:
     """Whole episodes: every message, action, reward, term and info."""
     for env_id, kwargs in forms():
         copies = VectorTextEnv([make(env_id, **kwargs) for _ in SEEDS])
         named = ",".join(f"{key}={value}" for key, value in plain(kwargs).items())
-        starts = [Start(seed=s, sample_seed=derive_seed("golden", s)) for s in SEEDS]
+        starts = [start_of(seed) for seed in SEEDS]
         for name, policy in teams(copies.envs[0]).items():
             team = dict.fromkeys(copies.envs[0].possible_agents, policy)
             played = rollout(copies, team, starts)

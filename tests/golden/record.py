@@ -1,13 +1,15 @@
 """What is kept of a thing, and when two of them differ.
 
 A thing is exact or it is not. Of an exact one (texts, ids, counts, rewards) there is a digest,
-which is the same on every machine. Of one that a processor rounds (weights, losses) there are a few
-numbers, which must agree to `TOLERANCE`; on another kind of machine they are shown and not judged,
-for there one rounding can choose another token.
+which is the same on every machine; a playthrough is kept as it reads, in a file of its own. Of one
+that a processor rounds (weights, losses) there are a few numbers, which must agree to `TOLERANCE`;
+on another kind of machine they are shown and not judged, for there one rounding can choose another
+token.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
@@ -24,6 +26,10 @@ Value = str | list[float]
 Things = Iterator[tuple[str, Value]]
 """(name, what is kept of it)"""
 FILE = Path(__file__).parent / "golden.json"
+TEXTS = "playthroughs/"
+"""What is named so is a text, in a file of its own: `tests/playthroughs/<rest of the name>.txt`."""
+SHOWN = 12
+"""Lines of two texts' difference that are told."""
 TOLERANCE = 1e-5
 """Of numbers, as a share of the larger one, or of 1."""
 NONE = "nothing"
@@ -73,8 +79,16 @@ class Difference:
     def __str__(self) -> str:
         if NONE in (self.was, self.now):
             return f"{self.name}: {'new' if self.was == NONE else 'gone'}"
+        if self.name.startswith(TEXTS):
+            return f"{self.name}:\n{_changes(str(self.was), str(self.now))}"
         note = "" if self.judged else "  (rounded elsewhere, not judged)"
         return f"{self.name}: was {self.was}, is {self.now}{note}"
+
+
+def _changes(was: str, now: str) -> str:
+    lines = [*difflib.unified_diff(was.splitlines(), now.splitlines(), n=1, lineterm="")][2:]
+    more = [f"... {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
+    return "\n".join(f"    {line}" for line in [*lines[:SHOWN], *more])
 
 
 def differences(
@@ -103,12 +117,28 @@ def alike(old: Value, new: Value) -> bool:
 def read(file: Path = FILE) -> tuple[dict[str, str], dict[str, Value]]:
     """(the machine that made it, name -> value)"""
     kept = json.loads(file.read_text(encoding="utf-8"))
-    return kept["made on"], kept["things"]
+    texts = {
+        f"{TEXTS}{one.stem}": one.read_text(encoding="utf-8") for one in _folder(file).glob("*.txt")
+    }
+    return kept["made on"], {**kept["things"], **texts}
+
+
+def _folder(file: Path) -> Path:
+    """Of the texts beside a file."""
+    return file.parent.parent / TEXTS
 
 
 def write(things: Mapping[str, Value], file: Path = FILE) -> None:
     """One line for each thing, in order, so that a renewal can be read as a diff."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(things[name])}" for name in sorted(things)]
+    texts = {name for name in things if name.startswith(TEXTS)}
+    _folder(file).mkdir(exist_ok=True)
+    for old in _folder(file).glob("*.txt"):
+        old.unlink()
+    for name in texts:
+        one = _folder(file) / f"{name.removeprefix(TEXTS)}.txt"
+        one.write_text(str(things[name]), encoding="utf-8")
+    named = sorted({*things} - texts)
+    lines = [f"  {json.dumps(name)}: {json.dumps(things[name])}" for name in named]
     made_on = json.dumps(machine())
     text = '{"made on": ' + made_on + ',\n "things": {\n' + ",\n".join(lines) + "\n}}\n"
     file.write_text(text, encoding="utf-8")

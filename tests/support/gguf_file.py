@@ -57,9 +57,14 @@ def gpt2_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def write_gguf(
-    path: Path, *, architecture: str = "llama", template: bool = True, quantised: bool = False
+    path: Path,
+    *,
+    architecture: str = "llama",
+    template: bool = True,
+    quantised: bool = False,
+    layers: int | None = None,
 ) -> tuple[LlamaForCausalLM, Any]:
-    """Write one; the model and the tokenizer that it holds."""
+    """Write one; the model and the tokenizer that it holds. `layers`: what it says that it has."""
     import gguf
 
     tokenizer = gpt2_tokenizer()
@@ -69,7 +74,7 @@ def write_gguf(
     writer.add_name("small")
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
+    writer.add_block_count(layers or config.num_hidden_layers)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)

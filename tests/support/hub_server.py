@@ -40,6 +40,8 @@ class Repo:
     commits: list[tuple[str, dict[str, bytes]]] = field(default_factory=list)
     odd: dict[str, str] = field(default_factory=dict)
     """Path -> what the tree calls it, of entries that are no files."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Path -> how many bytes the tree says that a file has, where that is not true."""
 
     def commit(self, files: dict[str, bytes]) -> str:
         name = hashlib.sha1(repr((len(self.commits), sorted(files))).encode()).hexdigest()
@@ -169,7 +171,12 @@ class Hub:
         if what == "tree":
             return as_json(
                 [
-                    *entries(files),
+                    *(
+                        {**one, "size": repo.sizes[one["path"]]}
+                        if one["path"] in repo.sizes
+                        else one
+                        for one in entries(files)
+                    ),
                     *({"type": t, "path": p, "oid": "0" * 40} for p, t in repo.odd.items()),
                 ]
             )

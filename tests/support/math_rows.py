@@ -1,7 +1,7 @@
-r"""Rows in the style of MATH, what copies their questions, and honest answers in other forms.
+r"""Rows in the style of MATH, what copies their questions, and what costs much to read.
 
 Made for this library. `FORMULAS` are questions with a formula whose value is asked; `WRAPS` say the
-formula again instead of working it out. `HONEST` are right answers that are written otherwise.
+formula again instead of working it out, `STEPS` take one step of the work.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def _first(instead: str) -> Callable[[str], str]:
 
 def _last(instead: str) -> Callable[[str], str]:
     def change(f: str) -> str:
-        *_, found = FIRST.finditer(f)
+        *_, found = [None, *FIRST.finditer(f)]
+        if found is None:
+            return f
         return f[: found.start()] + instead.replace("#", found[1]) + f[found.end() :]
 
     return change
@@ -205,125 +207,6 @@ WRAPS: dict[str, Callable[[str], str]] = {
     },
 }
 
-# (the right answer, answers in other correct forms)
-HONEST: list[tuple[str, list[str]]] = [
-    (
-        "391",
-        ["391", "391.0", "$391$", r"\boxed{391}", "x = 391", r"17\cdot 23 = 391", "{391}", "(391)"],
-    ),
-    ("1000", ["1,000", "1{,}000", r"1,\!000", "1000.", r"\text{1000}", r"1000 \text{ apples}"]),
-    ("-5", ["-5", "\u22125", "-5.0", "y=-5", r"\left(-5\right)"]),
-    (
-        r"\frac{3}{4}",
-        [
-            "0.75",
-            "3/4",
-            r"\dfrac{3}{4}",
-            r"\tfrac34",
-            r"\frac34",
-            ".75",
-            r"75\%",
-            "75%",
-            r"x = \frac{3}{4}",
-            r"\left(\frac{3}{4}\right)",
-            r"p=3/4",
-        ],
-    ),
-    (r"-\frac{1}{2}", [r"\frac{-1}{2}", r"\frac{1}{-2}", "-1/2", "-0.5", r"-\frac12"]),
-    (r"1\frac{1}{2}", [r"\frac{3}{2}", "3/2", "1.5", r"1\frac12"]),
-    (r"\frac{3}{2}", [r"1\frac{1}{2}", "1.5"]),
-    ("0.75", [r"\frac{3}{4}", "3/4", "0.750"]),
-    (r"\frac{1}{3}", ["0.33333333", "1/3"]),
-    (r"50\%", ["50", "0.5", r"\frac12", "50%"]),
-    ("90", [r"90^\circ", r"90^{\circ}", "90 \\text{ degrees}", "90°"]),
-    (r"90^\circ", ["90", r"90^{\circ}"]),
-    ("12", ["12 cm", r"12\text{ cm}", r"12 \text{ cm}^2", r"12\,\text{cm}", r"\$12", "12 inches"]),
-    (r"12\text{ cm}", ["12", "12 cm"]),
-    (
-        r"2\sqrt{3}",
-        [
-            r"\sqrt{12}",
-            r"2\cdot\sqrt{3}",
-            r"2 \sqrt 3",
-            r"\sqrt{3}\cdot 2",
-            r"2\sqrt3",
-            r"\frac{6}{\sqrt{3}}",
-            "2*\\sqrt{3}",
-            r"2\cdot 3^{1/2}",
-        ],
-    ),
-    (
-        r"\frac{\sqrt{3}}{3}",
-        [r"\frac{1}{\sqrt{3}}", r"\sqrt{3}/3", r"\frac13\sqrt{3}", r"\sqrt{\frac{1}{3}}"],
-    ),
-    (r"\frac{\sqrt{3}}{2}", [r"\sqrt{3}/2", r"\frac{1}{2}\sqrt{3}", r"0.5\sqrt{3}", r"\sqrt{3/4}"]),
-    (r"3+2\sqrt{2}", [r"2\sqrt{2}+3", r"3+\sqrt{8}", r"(1+\sqrt{2})^2"]),
-    (
-        r"\frac{1+\sqrt{5}}{2}",
-        [r"\frac{\sqrt{5}+1}{2}", r"\frac12+\frac{\sqrt5}{2}", r"(1+\sqrt 5)/2"],
-    ),
-    (r"25\pi", [r"\pi \cdot 25", r"25 \cdot \pi", "25π"]),
-    (r"\frac{\pi}{6}", [r"\pi/6", r"\frac{1}{6}\pi"]),
-    ("2^{100}", ["2^{100}", "4^{50}", "2^100", "1024^{10}"]),
-    ("10^{12}", ["10^{12}", "1000000000000", "10^12"]),
-    (r"3\times 10^5", ["300000", r"3\cdot 10^5", "300,000"]),
-    (
-        "x^2+2x+1",
-        ["1+2x+x^2", "(x+1)^2", "x(x+2)+1", r"x^{2}+2\cdot x+1", "x^2 + 2x + 1", "y=x^2+2x+1"],
-    ),
-    ("(x+1)(x+2)", ["(x+2)(x+1)", "x^2+3x+2", r"(x+1)\cdot(x+2)", "(2+x)(1+x)"]),
-    ("(x+1)^2", ["(1+x)^2", "x^2+2x+1"]),
-    ("5x-8", ["-8+5x", "5x - 8", r"5\cdot x-8"]),
-    ("y = 2x+5", ["y=2x+5", "2x+5", "y = 5+2x", "2x-y+5=0", "y-2x=5"]),
-    ("x^2+y^2=25", ["x^2+y^2=25", "y^2+x^2=25", "x^2+y^2-25=0", "25=x^2+y^2"]),
-    ("(-5,5)", ["(-5, 5)", r"\left(-5,5\right)", r"x\in(-5,5)", r"(-5.0,5)"]),
-    (r"[0,\infty)", [r"[0, \infty)", r"x\in[0,\infty)", r"\left[0,\infty\right)"]),
-    (
-        r"(-\infty,-2)\cup(4,\infty)",
-        [
-            r"(-\infty, -2) \cup (4, \infty)",
-            r"x \in (-\infty,-2)\cup(4,\infty)",
-            r"(4,\infty)\cup(-\infty,-2)",
-        ],
-    ),
-    (r"\{2, 8, 9\}", ["2, 8, 9", r"\{9, 2, 8\}", r"9, 8, 2", r"2, 8 \text{ and } 9"]),
-    (
-        "1, -2",
-        [
-            "-2, 1",
-            r"x=1, x=-2",
-            r"1 \text{ or } -2",
-            r"x=1 \text{ or } x=-2",
-            r"\{1,-2\}",
-            "1 and -2",
-        ],
-    ),
-    ("(4, -3)", ["(4,-3)", r"\left(4, -3\right)", "(4.0, -3)", "( 4 , -3 )"]),
-    (r"(3, \frac{\pi}{2})", [r"(3, \pi/2)", r"\left( 3, \frac{\pi}{2} \right)"]),
-    (
-        r"\begin{pmatrix}2\\6\end{pmatrix}",
-        [r"\begin{pmatrix} 2 \\ 6 \end{pmatrix}", r"\begin{bmatrix}2\\6\end{bmatrix}"],
-    ),
-    ("5+i", ["i+5", "5 + i"]),
-    ("6-5i", ["-5i+6", "6 - 5i"]),
-    (r"3 \pm \sqrt{2}", [r"3+\sqrt{2}, 3-\sqrt{2}", r"3\pm\sqrt2", r"3-\sqrt{2}, 3+\sqrt{2}"]),
-    (r"\pm 2", ["2, -2", "-2, 2", r"x=\pm 2"]),
-    (r"\text{(B)}", ["(B)", "B", r"\textbf{(B)}", r"\text{B}"]),
-    (r"\text{Evelyn}", ["Evelyn", "evelyn", r"\text{Evelyn}"]),
-    (r"x \ge 3", [r"x\geq 3", r"3 \le x", "x ≥ 3", r"[3,\infty)"]),
-    (r"\log_2 3", [r"\log_{2} 3", r"\frac{\ln 3}{\ln 2}", r"\log_2(3)"]),
-    (r"e^2", ["e^{2}", r"\exp(2)"]),
-    (r"\sin x", [r"\sin(x)", r"\sin{x}"]),
-    (r"x^{10}-1", ["-1+x^{10}"]),
-    (r"\frac{x}{2}", ["x/2", r"\frac{1}{2}x", "0.5x", r"\frac12 x"]),
-    (r"\frac{2x+1}{3}", [r"(2x+1)/3", r"\frac{2}{3}x+\frac13", r"\frac{1+2x}{3}"]),
-    (r"\infty", [r"\infty", "∞", r"+\infty"]),
-    ("|x|", [r"\lvert x \rvert", r"\left|x\right|"]),
-    ("3,5,7", ["3, 5, and 7", r"3, 5, \text{ and } 7", "7, 5, or 3", "3,5,7"]),
-    (r"\emptyset", [r"\emptyset"]),
-    ("101_2", ["101_2", r"101_{2}"]),
-]
-
 # (the formula of a row above, one step of work that a reader could do without thinking)
 STEPS: list[tuple[str, list[str]]] = [
     (
@@ -432,4 +315,4 @@ COSTLY = (
     "x+0^{-1/2}",
     r"\ln" * 60 + "x",
 )
-r"""Answers that would take a library long, or much memory."""
+r"""Answers that take long, or much memory, where they are worked out."""

@@ -26,7 +26,9 @@ from support.toys import Lower
 from torch.distributed.tensor import DTensor
 
 from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.wrappers import Memory
 from trainers.batch import prefixes
+from trainers.experience.collect import not_finite
 from trainers.running import resume as resumption
 from trainers.schedules.schedules import TaskSchedule
 
@@ -48,18 +50,9 @@ class UnevenGrowing(Growing):
         return super().step(actions)
 
 
-class SickAtTheEnd(Lower):
-    """Pays NaN for the last task of the first update, which another process plays."""
-
-    bad_task = ""
-
-    def play(self, joint_action: Any) -> Outcome:
-        outcome = super().play(joint_action)
-        if self.task.id != self.bad_task:
-            return outcome
-        return dataclasses.replace(
-            outcome, reward_terms={agent: {"lower": math.nan} for agent in outcome.reward_terms}
-        )
+def forgetful() -> Any:
+    """Seats take notes, after which a new row begins: trajectories become one row, two or three."""
+    return Memory(Uneven(turns=3), max_chars=20)
 
 
 SHAKY = {TaskSchedule(30, 2, 3).reset_seed(update, place) for update in (1, 2) for place in (0, 1)}
@@ -76,6 +69,16 @@ class ShakyLower(Lower):
         if self.shaky and self._taken["left_0"] == 2 and "a" in joint_action["left_0"]:
             raise OSError("an environment broke")
         return super().play(joint_action)
+
+
+class PaysNaN(ShakyLower):
+    """Pays NaN where `ShakyLower` raises."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        try:
+            return super().play(joint_action)
+        except OSError:
+            return Outcome(reward_terms={"right_0": {"lower": math.nan}})
 
 
 class BrokenAtTheEnd(Lower):
@@ -142,10 +145,13 @@ CASES: dict[str, dict[str, Any]] = {
         for kind in ("saving", "resumed")
         for mode in ("adapters", "separate")
     },
+    "plain branches": {**PLAIN, "algorithm": "at_grpo"},
+    "plain memory": {**PLAIN, "env": forgetful},
     "plain critic": {**PLAIN, "algorithm": {"name": "central_critic", "critic": "model"}},
     "served adapters": {**PLAIN, "engine": "a stub per node"},
     "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},
-    "sick": {"env": SickAtTheEnd, "max_steps": 1},
+    "pays nan": {**PLAIN, "env": PaysNaN, "max_failed_share": 1.0},
+    "sick": {"env": Lower, "max_steps": 3},
     "other seats": {"env": OtherSeats},
     "own folders": {"max_steps": 1},
     "broken": {"env": BrokenAtTheEnd},
@@ -185,6 +191,18 @@ def held(trainer: Any) -> float:
     return sum(map(torch.numel, kept)) / sum(map(torch.numel, weights))
 
 
+def sicken(trainer: Any) -> None:
+    """Let a log-prob that this process samples in the second update be no number."""
+    once = trainer.stage.once
+
+    def sick(update: int) -> Any:
+        if update == 1:
+            raise not_finite(update, "log-prob nan of left_0")
+        return once(update)
+
+    trainer.stage.once = sick
+
+
 def own_base(folder: Path) -> str:
     """A folder of this process with the model of `make_trainer`."""
     base = folder / f"base-{os.environ.get('RANK')}"
@@ -211,7 +229,7 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
         stub = StubEngine(own_base(folder))  # that this process alone knows
         exact = "inexact" not in name
         changes["engine"] = {"name": "vllm", "urls": [stub.url], "exact": exact, "per_node": True}
-    if "algorithm" in changes:
+    if isinstance(changes.get("algorithm"), dict):
         changes["algorithm"] = {**changes["algorithm"], "body": own_base(folder)}
     try:
         trainer = make_trainer(directory, env, sizes=DEEP, **changes)
@@ -219,9 +237,8 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
         return {"error": str(refused)}
     before = weights(trainer)
     error = ""
-    if env is SickAtTheEnd:
-        last = trainer.collector.schedule.tasks(0)[-1]
-        SickAtTheEnd.bad_task = trainer.collector.env.source[last].id
+    if "sick" in name and os.environ.get("RANK") == "1":
+        sicken(trainer)
     try:
         resume = str(directory / "checkpoint-1") if "resumed" in name else None
         trainer.train(resume_from_checkpoint=resume)

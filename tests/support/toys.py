@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
+from zlib import crc32
 
 from pettingzoo import AECEnv, ParallelEnv
 
-from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.core.environment import (
+    Bounds,
+    Outcome,
+    TextAECEnv,
+    TextEnv,
+    TextParallelEnv,
+)
 from llm_marl_envs.core.experts import Experts
+from llm_marl_envs.core.outcome import Aside
 from llm_marl_envs.core.spaces import Message, TextSpace
 from llm_marl_envs.core.tasks import ListSource, Task, TaskSource
 
@@ -143,6 +151,25 @@ class Lower(WordPair):
             feedback=dict.fromkeys(self.possible_agents, "Again."),
             success=share > 1,
         )
+
+
+class Whims:
+    """Every second text is an aside, whatever it says, up to two of a seat; it costs."""
+
+    def __init__(self, env: TextEnv, seed: int) -> None:
+        self.left = dict.fromkeys(env.possible_agents, 2)
+
+    def demand(self, agent: str, chat: Sequence[Message]) -> str:
+        return ""
+
+    def take(self, agent: str, text: str) -> Aside | None:
+        if not self.left[agent] or crc32(text.encode("utf-8", "surrogatepass")) % 2:
+            return None
+        self.left[agent] -= 1
+        return Aside(reward_terms={"whim": -0.25}, feedback="And now?")
+
+    def redraw(self, seed: int) -> None:
+        """Nothing is drawn."""
 
 
 class Coin(WordPair):
@@ -302,7 +329,13 @@ class BareAEC(AECEnv[str, str, str | None]):
         self._deads_step_first()
 
 
-def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = OSError) -> Any:
+def shaky(
+    base: Any,
+    breaks: Any,
+    where: str = "step",
+    error: type[Exception] = OSError,
+    **pays: Any,
+) -> Any:
     """A class like `base` whose environments raise in some of their episodes.
 
     Args:
@@ -311,6 +344,7 @@ def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = 
             is: its `number` (0 for the first one made), its `episode` (0 for its first) and `seed`.
         where: "reset", "step" (the first action) or "later" (the second).
         error: what they raise.
+        pays: `reward=...` is what they pay instead of raising, to the last seat.
     """
     made = iter(range(10**9))
 
@@ -327,19 +361,30 @@ def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = 
             return super().reset(seed, options)
 
         def play(self, joint_action: Any) -> Outcome:
-            self.steps += 1
-            self._break(where == "step" or (where == "later" and self.steps == 2))
-            return super().play(joint_action)
+            breaks = self._breaks_here()
+            return self._spoilt(super().play(joint_action), breaks)
 
         def play_one(self, agent: str, action: str) -> Outcome:
-            self.steps += 1
-            self._break(where == "step" or (where == "later" and self.steps == 2))
-            return super().play_one(agent, action)
+            breaks = self._breaks_here()
+            return self._spoilt(super().play_one(agent, action), breaks)
 
-        def _break(self, here: bool) -> None:
-            if here and breaks(self):
-                self.broken = True
+        def _breaks_here(self) -> bool:
+            self.steps += 1
+            return self._break(where == "step" or (where == "later" and self.steps == 2))
+
+        def _break(self, here: bool) -> bool:
+            if not (here and breaks(self)):
+                return False
+            self.broken = True
+            if not pays:
                 raise error(f"environment {self.number} broke in its episode {self.episode}")
+            return True
+
+        def _spoilt(self, outcome: Outcome, breaks: bool) -> Outcome:
+            if not breaks:
+                return outcome
+            terms = {**outcome.reward_terms, self.possible_agents[-1]: {"bad": pays["reward"]}}
+            return replace(outcome, reward_terms=terms)
 
         def close(self) -> None:
             self.closed = True

@@ -1,6 +1,6 @@
 """A training of seconds that reports to trackers, in a process of its own.
 
-    python -m support.tracked_run FOLDER NAMES UPDATES [resume]
+    python -m support.tracked_run FOLDER NAMES UPDATES [CHECKPOINT]
 
 Prints one line of JSON: the addresses outside of this machine that it tried to reach, and which
 trackers were opened.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 OUTSIDE: list[str] = []
@@ -27,7 +26,7 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
             OUTSIDE.append(host)
 
 
-def main(folder: str, names: str, updates: str, resume: str = "") -> None:
+def main(folder: str, names: str, updates: str, checkpoint: str = "") -> None:
     sys.addaudithook(note)
     from support.models import make_trainer
     from support.toys import Lower
@@ -45,8 +44,7 @@ def main(folder: str, names: str, updates: str, resume: str = "") -> None:
         eval_strategy="steps",
         eval_steps=2,
     )
-    newest = Path(folder) / "checkpoint-2"
-    trainer.train(str(newest) if resume else None)
+    trainer.train(checkpoint or None)
     print(json.dumps({"outside": OUTSIDE, "name": trainer.args.run_name}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from trainers import run_file
 from trainers.algorithms import ALGORITHMS
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.config import MAGRPOConfig
-from trainers.run_file import EXPECTED, check_first, expected, presets
+from trainers.run_file import EXPECTED, check_first, expected, presets, read
 
 CALL = """
 import sys
@@ -166,6 +167,43 @@ def test_keys_that_are_no_texts_are_a_line(tmp_path: Path, text: str):
     file.write_text(f"model: tiny\nenv: debate-v0\nenv_kwargs: {{{text}}}")
     with pytest.raises(TypeError, match="expected texts as keys, got"):
         check_first(file)
+
+
+ACCENTS = "env: caf\u00e9\nmodel: tiny\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-32-be", "latin-1"])
+def test_a_file_of_another_encoding_says_how_to_save_it(tmp_path: Path, encoding: str):
+    file = tmp_path / "run.yaml"
+    file.write_bytes(ACCENTS.encode(encoding))
+    with pytest.raises(ValueError, match=r"run.yaml: .*save it as UTF-8") as refused:
+        read(file)
+    assert "\n" not in str(refused.value)
+    file.write_bytes(ACCENTS.encode("utf-8-sig"))
+    assert read(file)[1]["env"] == "caf\u00e9"
+
+
+def test_a_pipe_is_a_run_file_that_is_read_twice():
+    reads, writes = os.pipe()
+    with open(writes, "w") as into:
+        into.write(ACCENTS)
+    for _ in range(2):
+        assert read(f"/dev/fd/{reads}")[1]["model"] == "tiny"
+    os.close(reads)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("trainers.run_file.PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "silent")
+    for place, words in (
+        (tmp_path, "a folder; expected a file, or a preset"),
+        (tmp_path / "silent", "nothing came within 0.1 s"),
+        ("/dev/zero", "more than 10000000 bytes"),
+        ("/dev/null", "expected a map"),
+        ("", "no such file"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read(place)
 
 
 @pytest.mark.parametrize("name", presets())

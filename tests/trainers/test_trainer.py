@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
+from support.full_disk import full_disk
 from support.models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
 from support.toys import BareAEC, BareParallel, Lower, Relay
 from trl.trainer.grpo_config import GRPOConfig
@@ -23,6 +26,7 @@ from llm_marl_envs.measure.numbers.values import logged
 from llm_marl_envs.policies import ScriptedPolicy
 from trainers.batch.packing import pack_rows
 from trainers.config import MAGRPOConfig
+from trainers.experience.collect import not_finite
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.team_files import load_team, read_team_file
 from trainers.weights.tiny import build_model, build_tokenizer
@@ -175,15 +179,131 @@ def test_clipping_one_policy_does_not_touch_another(tmp_path: Path, mode: bool):
     assert torch.equal(run(1.0)["left_0"], run(1000.0)["left_0"])
 
 
-def test_a_reward_that_is_not_finite_stops_the_run_and_names_the_episode(tmp_path: Path):
+def test_a_reward_that_is_no_number_in_the_first_update_stops_the_run(tmp_path: Path):
+    """As an exception of the environment does."""
     trainer = make_trainer(tmp_path, lambda: Sick(turns=1), num_generations=8)
     before = weights(trainer)
-    with pytest.raises(
-        FloatingPointError, match=r"update 0: reward nan of left_0.*task '.*episode \d"
-    ):
+    words = "reward 'lower' of left_0, turn 0: expected a finite number, got nan"
+    with pytest.raises(ValueError, match=words) as stopped:
         trainer.train()
+    assert "update 0: " in str(stopped.value.__notes__)
+    assert "task '" in str(stopped.value.__notes__)
     for policy, value in weights(trainer).items():
         assert torch.equal(value, before[policy])
+
+
+def log_prob(trainer: MAGRPOTrainer) -> None:
+    """A sampled log-prob of the third update is no number."""
+    play = trainer.stage.once
+
+    def sick(update: int) -> Any:
+        if update == 2:
+            raise not_finite(2, "log-prob nan of right_0")
+        return play(update)
+
+    trainer.stage.once = sick  # type: ignore[method-assign]
+
+
+def advantage(trainer: MAGRPOTrainer) -> None:
+    """An advantage of the third update is no number."""
+    judge = trainer.algorithm.advantages
+    trainer.algorithm.advantages = lambda inputs: (  # type: ignore[method-assign]
+        judge(inputs) * (math.inf if trainer._update == 2 else 1)
+    )
+
+
+def loss(trainer: MAGRPOTrainer) -> None:
+    """The loss of the third update's second micro-batch is no number."""
+    extra = trainer.algorithm.extra_loss
+    trainer.algorithm.extra_loss = lambda inputs, model: (  # type: ignore[method-assign]
+        torch.tensor(math.nan)
+        if trainer._step == 2 * trainer._per_rollout + 1
+        else extra(inputs, model)
+    )
+
+
+def gradient(trainer: MAGRPOTrainer) -> None:
+    """A gradient of the third update is no number, and its loss is one."""
+    (parameter, *_) = trainer.team.parameters("left_0")
+    parameter.register_hook(lambda found: found * (math.nan if trainer._update == 2 else 1))
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [loss, *(pytest.param(b, marks=pytest.mark.full) for b in (log_prob, advantage, gradient))],
+)
+def test_a_number_that_is_not_finite_loses_no_finished_update(tmp_path: Path, breaks: Any):
+    """The run that goes on from what was kept ends as one in which nothing broke."""
+    whole = make_trainer(tmp_path / "whole", Lower, max_steps=4)
+    whole.train()
+    broken = make_trainer(tmp_path, Lower, max_steps=4)
+    breaks(broken)
+    with pytest.raises(FloatingPointError, match=r"update 2: .* is not finite") as stopped:
+        broken.train()
+    assert f"{tmp_path / 'checkpoint-2'} keeps what was learned" in stopped.value.__notes__[0]
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
+    mended = make_trainer(tmp_path, Lower, max_steps=4)
+    mended.train(resume_from_checkpoint=True)
+    for policy, value in weights(mended).items():
+        assert torch.equal(value, weights(whole)[policy])
+
+
+@pytest.mark.parametrize(
+    ("what", "saves"),
+    [
+        ("weights", True),
+        pytest.param("weights", False, marks=pytest.mark.full),
+        pytest.param("moments", False, marks=pytest.mark.full),
+        pytest.param("algorithm", False, marks=pytest.mark.full),
+    ],
+)
+def test_what_is_not_finite_is_not_kept(tmp_path: Path, what: str, saves: bool):
+    """The newest checkpoint is one of before; where there is none, the note says so."""
+    saving: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1} if saves else {}
+    trainer = make_trainer(tmp_path, Lower, max_steps=3, **saving)
+    once = trainer.stage.once
+
+    def poisoned(update: int) -> Any:
+        if update < 2:
+            return once(update)
+        (parameter, *_) = trainer.team.parameters("right_0")
+        with torch.no_grad():
+            if what == "weights":
+                parameter[0, 0] = math.nan
+            elif what == "moments":
+                trainer.optimizer.state[parameter]["exp_avg"][0, 0] = math.inf
+            else:
+                trainer.algorithm.past.running["x"] = math.nan
+        raise not_finite(2, "log-prob nan of right_0")
+
+    trainer.stage.once = poisoned  # type: ignore[method-assign]
+    with pytest.raises(FloatingPointError) as stopped:
+        trainer.train()
+    (note,) = stopped.value.__notes__
+    newest = f"the newest checkpoint is {tmp_path / 'checkpoint-2'}"
+    assert note.startswith("what the run has learned by step 2 is not finite and is not kept; ")
+    assert note.endswith(newest if saves else "there is no checkpoint")
+    kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
+    assert kept == (["checkpoint-1", "checkpoint-2"] if saves else [])
+
+
+@pytest.mark.full
+def test_where_nothing_can_be_kept_the_error_stays_what_it_was(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, max_steps=3)
+    log_prob(trainer)
+    once = trainer.stage.once
+
+    def full(update: int) -> Any:
+        if update == 2:
+            disk.enter_context(full_disk(100))
+        return once(update)
+
+    trainer.stage.once = full  # type: ignore[method-assign]
+    with ExitStack() as disk, pytest.raises(FloatingPointError, match="log-prob nan") as stopped:
+        trainer.train()
+    (note,) = stopped.value.__notes__
+    assert re.match(r"no checkpoint could be written \(.*checkpoint-2/.*: could not be", note)
+    assert not list(tmp_path.glob("*checkpoint*"))
 
 
 def test_an_advantage_or_loss_that_is_not_finite_stops_the_run(tmp_path: Path):

@@ -145,23 +145,31 @@ def refusal(drifts: Mapping[str, Drift], limits: Limits) -> str | None:
     return None
 
 
-def limits_of(team: Any, *, remote: bool = True) -> Limits:
-    """What an engine may differ by: weights are float32 or less precise, copies or the same."""
+def limits_of(team: Any, *, copies: bool, mixed: bool) -> Limits:
+    """What a sampler may differ by.
+
+    Args:
+        team: whose weights are float32, or less precise.
+        copies: whether other weights than the trainer's own sample, or another program.
+        mixed: whether the trainer computes in less than float32, whatever the weights are.
+    """
     precise = {parameter.dtype for parameter in team.module.parameters()} == {torch.float32}
-    return LOW_PRECISION if not precise else EXACT if remote else OWN
+    return LOW_PRECISION if mixed or not precise else EXACT if copies else OWN
 
 
 def differences(
-    batches: Sequence[Mapping[str, Any]], process: int
+    batch: Mapping[str, Any], scored: torch.Tensor, process: int
 ) -> list[tuple[str, tuple[int, ...], np.ndarray]]:
-    """(policy, episode, scored - sampled of its own tokens) of every row: what `measured` takes."""
+    """(policy, episode, scored - sampled of its own tokens) of every row: what `measured` takes.
+
+    `scored` are the trainer's log-probs, (B, T).
+    """
     rows = []
-    for batch in batches:
-        gaps = (batch[OLD] - batch["sampling_per_token_logps"]).double().cpu().numpy()
-        own = batch["tool_mask"].bool().cpu().numpy()
-        for gap, mine, episode in zip(gaps, own, batch["episodes"], strict=True):
-            if mine.any():
-                rows.append((batch["policy"], (process, *episode), gap[mine]))
+    gaps = (scored - batch["sampling_per_token_logps"]).double().cpu().numpy()
+    own = batch["tool_mask"].bool().cpu().numpy()
+    for gap, mine, episode in zip(gaps, own, batch["episodes"], strict=True):
+        if mine.any():
+            rows.append((batch["policy"], (process, *episode), gap[mine]))
     return rows
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from torch import nn
 from trl.trainer.utils import pad
 
 from llm_marl_envs.core.records import Episode, EpisodeGroup, Turn
@@ -266,11 +267,11 @@ def micro_batches(
 
     Each holds TRL's tensors (prompt_ids, prompt_mask, completion_ids, completion_mask, tool_mask,
     advantages, num_items_in_batch, sampling_per_token_logps (B, T)), and ours: "steps" (B, T),
-    "policy", "policy_rows", "labels", "episodes" and "loss_scale", by which TRL's loss is
-    multiplied so that neither the split into micro-batches nor the number of policies changes a
-    gradient. A policy with fewer rows than micro-batches gets rows of weight zero; so does a
-    process with fewer rows of a policy than another, because TRL gathers numbers per row
-    (`most_rows`: policy -> rows on the busiest one).
+    "policy", "policy_rows", "labels", "episodes", "counts" (own tokens, rows that are no padding,
+    all rows) and "loss_scale", by which TRL's loss is multiplied so that neither the split into
+    micro-batches nor the number of policies changes a gradient. A policy with fewer rows than
+    micro-batches gets rows of weight zero; so does a process with fewer rows of a policy than
+    another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
     losses = scale_of(plan.loss_type)
@@ -300,6 +301,8 @@ def micro_batches(
             batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
             batch["episodes"] = [row.episode for row in part]
+            real = sum(row.label != PADDING for row in part)
+            batch["counts"] = (sum(sum(row.own) for row in part), real, len(part))
             batches.append(batch)
     return batches
 
@@ -328,6 +331,7 @@ def count_everywhere(
     played = sum(len(group.living) for group in planned)
     losses = scale_of(loss_type)
     for batch in batches:
+        batch["counts"] = tuple(total(torch.tensor(float(one))) for one in batch["counts"])
         tokens = batch["num_items_in_batch"]
         batch["num_items_in_batch"] = torch.full_like(tokens, total(tokens))
         if losses.planned:  # an episode that failed is no trajectory
@@ -380,7 +384,8 @@ def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
     """Rows padded on the right only, so that a model which counts positions counts them rightly.
 
     TRL pads prompts on the left. Here the "prompt" is what all rows have at least, and the rest of
-    a longer prompt opens its completion, weighing nothing.
+    a longer prompt opens its completion, weighing nothing. There are at least two columns of
+    completions: what TRL logs of a tensor with one column is a mean over rows, padding included.
     """
     real = [row for row in rows if row.label != PADDING] or rows
     shortest = min(len(row.prompt_ids) for row in real)
@@ -388,7 +393,8 @@ def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
 
     def right(values: Sequence[Sequence[float]], dtype: torch.dtype, value: int = 0) -> Any:
         tensors = [torch.tensor(v, dtype=dtype, device=device) for v in values]
-        return pad(tensors, padding_value=value, padding_side="right")
+        padded = pad(tensors, padding_value=value, padding_side="right")
+        return nn.functional.pad(padded, (0, max(2 - padded.shape[1], 0)), value=value)
 
     prompts = torch.tensor([row.prompt_ids for row in rows], dtype=torch.long, device=device)
     return {

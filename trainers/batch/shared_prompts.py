@@ -50,13 +50,14 @@ def why_whole(model: Any) -> str | None:
         return f"{name} takes no position_ids"
     if config._attn_implementation not in TRIED:
         return f"attention {config._attn_implementation!r} was not tried with rows that go on"
-    if _drops(model, config):
+    if drops(model):
         return "dropout would leave out the same of a prompt in all its rows"
     return None
 
 
-def _drops(model: Any, config: Any) -> bool:
+def drops(model: Any) -> bool:
     """Whether something of a pass is left out at random: by a module, or as the config says."""
+    config = model.config.get_text_config(decoder=True)
     rates = [
         value
         for name, value in config.to_dict().items()
@@ -85,8 +86,8 @@ class SharedPrompts:
         model: as the trainer calls it.
         inner: the same, without what joins the gradients of processes: that must see one call.
         base: of Transformers, within the adapters.
-        own: (B, T'), 1 where one of the last T' tokens of a row is to be scored; others cost the
-            head nothing. None scores as the labels say.
+        own: (B, T'), 1 where one of the last T' tokens of a row is to be scored; what no row of a
+            part asks for costs the head nothing. None scores as the labels say.
 
     Attributes:
         read: tokens that were read, so far, padding included.
@@ -120,6 +121,7 @@ class SharedPrompts:
                 torch.from_numpy(numbers).to(device).unsqueeze(1)
                 for numbers in (call.rows, call.begins, call.ends)
             )  # (U, 1)
+            asked = _of_any(labels != -100, torch.from_numpy(call.places).to(device), len(of))
             columns = begin + torch.arange(call.width, device=device)  # (U, W)
             inside = columns.clamp(max=rows.shape[1] - 1)
             model = self.model if call is plan[-1] else self.inner
@@ -127,18 +129,31 @@ class SharedPrompts:
                 input_ids=input_ids[of, inside],
                 attention_mask=torch.from_numpy(seen(plan, number)).to(device).long(),
                 position_ids=columns,
-                labels=labels[of, inside].masked_fill(columns >= end, -100),
+                labels=input_ids[of, inside].masked_fill(
+                    ~asked.gather(1, inside) | (columns >= end), -100
+                ),
                 past_key_values=cache,
                 use_cache=True,
                 **options,
             )
             outputs.append(out)
         places = torch.from_numpy(places_of_scores(plan, rows.shape[1])[:, 1:]).to(device)
+        places = places.masked_fill(labels[:, 1:] == -100, 0)
         has_entropy = all(out.entropy is not None for out in outputs)
         return Scored(
             log_probs=_scattered([out.log_probs for out in outputs], places),
             entropy=_scattered([out.entropy for out in outputs], places) if has_entropy else None,
         )
+
+
+def _of_any(asked: Tensor, places: Tensor, parts: int) -> Tensor:
+    """bool, (U, T): the tokens of each part that any of its rows asks for; `asked` is (B, T).
+
+    Equal rows may train on different tokens: a branch on what came of it, the episode that it left
+    on all.
+    """
+    counts = asked.new_zeros(parts, asked.shape[1], dtype=torch.long)
+    return counts.index_add_(0, places, asked.long()) > 0
 
 
 def _repeat(cache: Any, parts: Tensor) -> None:

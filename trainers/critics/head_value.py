@@ -28,6 +28,7 @@ from trainers.critics.base import (
     distinct,
     refuse_body,
 )
+from trainers.weights.loading import check_state
 from trainers.weights.team_model import TeamModel, without_adapters
 
 
@@ -75,9 +76,11 @@ class HeadValue(Critic):
                 "critic: words or model"
             )
         self.team = team
-        for policy in team.policies:
-            width = team.model_of(policy).config.hidden_size
-            head = self.heads.get(policy, torch.zeros(width + 1))
+        widths = {policy: team.model_of(policy).config.hidden_size for policy in team.policies}
+        new = {policy: torch.zeros(width + 1) for policy, width in widths.items()}
+        if self.heads:  # of a saved team
+            check_state("critic, heads", self.heads, new)
+        for policy, head in (self.heads or new).items():
             self.heads[policy] = head.to(team.device).requires_grad_()
         weights = list(self.heads.values())
         self.optimizer = torch.optim.AdamW(weights, lr=self.rate, weight_decay=0.0)
@@ -152,6 +155,7 @@ class HeadValue(Critic):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
+        check_state("critic, heads", state["heads"], self.heads)
         with torch.no_grad():
             for policy, head in state["heads"].items():
                 self.heads[policy].copy_(head)

@@ -32,6 +32,7 @@ from trainers.critics.base import (
     distinct,
 )
 from trainers.weights.control_tokens import cleaned
+from trainers.weights.loading import fill, load_model
 from trainers.weights.team_model import TeamModel
 
 BODY_FOLDER = "critic.model"
@@ -74,7 +75,7 @@ class ModelValue(Critic):
             self.tokenizer = AutoTokenizer.from_pretrained(name)
             with torch.random.fork_rng(devices=[]):  # what an encoder lacks is drawn
                 torch.manual_seed(self.seed)
-                self.body = AutoModel.from_pretrained(name, dtype=torch.float32)
+                self.body = load_model(AutoModel, name, body=True, dtype=torch.float32)
                 self.head = torch.nn.Linear(self.body.config.hidden_size, 1)
         except (OSError, ValueError) as error:
             raise ValueError(
@@ -167,8 +168,8 @@ class ModelValue(Critic):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self.body.load_state_dict(state["body"])
-        self.head.load_state_dict(state["head"])
+        fill(self.body, state["body"], "critic, body")
+        fill(self.head, state["head"], "critic, head")
         self.optimizer.load_state_dict(state["optimizer"])
         self.scale.state = state["scale"]
 
@@ -182,7 +183,8 @@ class ModelValue(Critic):
     def load(self, folder: Path, kept: Mapping[str, Any]) -> None:
         """The inverse of `save`; without moments."""
         self._open(str(folder / BODY_FOLDER))
-        self.head.load_state_dict({k: torch.tensor(v) for k, v in kept["head"].items()})
+        head = {name: torch.tensor(value) for name, value in kept["head"].items()}
+        fill(self.head, head, f"{folder}, head of the critic")
         self.scale.state = kept["scale"]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from trainers.critics.base import Critic, CriticSettings, Parts, Scale, Seen, distinct, refuse_body
+from trainers.weights.loading import check_state
 
 BUCKETS = 2048
 WIDTH = 16
@@ -88,9 +89,12 @@ class TextValue(Critic):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
+        kept = {str(i): torch.tensor(values) for i, values in enumerate(state["weights"])}
+        own = {str(i): weight for i, weight in enumerate(self.weights)}
+        check_state("critic", kept, own)
         with torch.no_grad():
-            for weight, kept in zip(self.weights, state["weights"], strict=True):
-                weight.copy_(torch.tensor(kept))
+            for number, weight in own.items():
+                weight.copy_(kept[number])
         whole = self.optimizer.state_dict()
         whole["state"] = {
             i: {k: torch.tensor(v) for k, v in moments.items()}

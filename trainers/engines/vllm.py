@@ -34,6 +34,14 @@ SETTINGS = ("urls", "per_node", "start", "exact", "timeout", "retries", "concurr
 """What a run file may say."""
 PROBES = 4
 PROBE_TOKENS = 8
+SERVED = {
+    *("r", "rank_pattern", "lora_alpha", "alpha_pattern", "use_rslora", "lora_dropout"),
+    *("target_modules", "exclude_modules", "target_parameters", "layers_to_transform"),
+    *("layers_pattern", "fan_in_fan_out", "init_lora_weights", "eva_config", "lora_ga_config"),
+    *("task_type", "peft_type", "auto_mapping", "peft_version", "base_model_name_or_path"),
+    *("revision", "inference_mode", "runtime_config"),
+}
+"""Settings of LoRA that vLLM reads, or that change nothing once an adapter is made."""
 
 
 class VLLMEngine(SamplingEngine):
@@ -263,12 +271,22 @@ def refuse_unservable(team: TeamModel) -> None:
             "trained embeddings": getattr(config, "trainable_token_indices", None),
             f"{kind} adapters": kind != "LORA",
         }
+        for field in dataclasses.fields(config):
+            barred[f"the setting {field.name}"] = field.name not in SERVED and _is_set(
+                config, field
+            )
         for reason, present in barred.items():
             if present:
                 raise ValueError(
                     f"engine vllm: it serves plain LoRA adapters, and {policy} has {reason}; use "
                     "plain LoRA, or engine='generate'"
                 )
+
+
+def _is_set(config: Any, field: dataclasses.Field[Any]) -> bool:
+    """Whether a setting asks for anything."""
+    value = getattr(config, field.name)
+    return bool(value) and value != field.default
 
 
 def _urls_of(

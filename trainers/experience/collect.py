@@ -110,8 +110,7 @@ class Collector:
         """The groups of one update that belong to this process, failed episodes in their places.
 
         Raises:
-            FloatingPointError: a reward or a sampled log-prob that is not finite; the episode is
-                named.
+            FloatingPointError: a sampled log-prob that is not finite; the episode is named.
             ValueError: the algorithm planned another number of episodes than G.
         """
         size = self.args.num_generations
@@ -144,7 +143,7 @@ class Collector:
         self.env = self._copies.envs[0]  # the first one may have been replaced
         for group in groups:
             for number, episode in group.living:
-                _check_numbers(episode, number, update)
+                _check_log_probs(episode, number, update)
         return groups
 
     def _grouped(self, update: int, episodes: Sequence[Episode]) -> list[EpisodeGroup]:
@@ -282,17 +281,15 @@ def _taken(
     return taken
 
 
-def _check_numbers(episode: Episode, number: int, update: int) -> None:
+def _check_log_probs(episode: Episode, number: int, update: int) -> None:
     for turn in episode.turns:
-        numbers = {"reward": [turn.reward], "log-prob": turn.response.logprobs or ()}
-        for name, values in numbers.items():
-            for value in values:
-                if not math.isfinite(value):
-                    raise not_finite(
-                        update,
-                        f"{name} {value} of {turn.agent}, turn {turn.index}, task "
-                        f"{episode.task_id!r}, seed {episode.seed}, episode {number}",
-                    )
+        for value in turn.response.logprobs or ():
+            if not math.isfinite(value):
+                raise not_finite(
+                    update,
+                    f"log-prob {value} of {turn.agent}, turn {turn.index}, task "
+                    f"{episode.task_id!r}, seed {episode.seed}, episode {number}",
+                )
 
 
 def not_finite(update: int, what: str) -> FloatingPointError:

@@ -18,12 +18,14 @@ import safetensors.torch
 import torch
 
 from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.policies.base import Policy, Team, answers
 from llm_marl_envs.policies.named import Context, named_partners
 from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
 from trainers.experience.seating import Seating, past_self
 from trainers.policies.token_policy import TokenPolicy
+from trainers.weights.loading import check_state, read_tensors
 
 FOLDER = "pool"
 """In a checkpoint: one file for each past self."""
@@ -167,7 +169,8 @@ class Players:
             except (KeyError, OSError):  # new, gone with its checkpoint, or another file system
                 weights = enumerate(self.weights.kept(name))
                 state = {str(i): weight.detach().cpu().contiguous() for i, weight in weights}
-                safetensors.torch.save_file(state, path)
+                with naming(path):
+                    safetensors.torch.save_file(state, path)
             # Where it will be once the checkpoint is moved to its place.
             self._files[name] = folder.parent.parent / folder.name / FOLDER / path.name
 
@@ -181,10 +184,12 @@ class Players:
         for policy, updates in self.kept.items():
             for name in (past_self(policy, update) for update in updates):
                 file = checkpoint / FOLDER / f"{name}.safetensors"
-                state = safetensors.torch.load_file(file)
+                state = read_tensors(file)
                 self.weights.keep(policy, name)
-                for number, weight in enumerate(self.weights.kept(name)):
-                    weight.copy_(state[str(number)])
+                own = {str(i): weight for i, weight in enumerate(self.weights.kept(name))}
+                check_state(str(file), state, own)
+                for number, weight in own.items():
+                    weight.copy_(state[number])
                 self._files[name] = file
 
     def _forget(self, policy: str, update: int) -> None:

@@ -94,6 +94,7 @@ def _repaid(episode: Episode, judged: Mapping[str, tuple[str, Episode]]) -> Epis
             turn,
             reward=other.reward,
             reward_terms=other.reward_terms,
+            added_terms=other.added_terms,
             team_reward=other.team_reward,
             info={**turn.info, "partner": convention},
         )

@@ -17,7 +17,6 @@ from llm_marl_envs.policies.json_server import LostServerError
 from trainers.experience.collect import Collector
 from trainers.experience.players import Players
 from trainers.running.clock import Clock
-from trainers.running.failures import FailedEpisodes
 from trainers.running.processes import Processes
 
 T = TypeVar("T")
@@ -32,7 +31,6 @@ class Stage:
         collector: plays and judges.
         players: who plays.
         processes: of the run.
-        failures: saves before the run is stopped.
         clock: of the run.
     """
 
@@ -41,14 +39,12 @@ class Stage:
         collector: Collector,
         players: Players,
         processes: Processes,
-        failures: FailedEpisodes,
         clock: Clock,
     ) -> None:
         self.collector = collector
         self.players = players
         self.policy = players.policy
         self.processes = processes
-        self.failures = failures
         self.clock = clock
 
     def groups(self, update: int) -> list[EpisodeGroup]:
@@ -120,8 +116,17 @@ class Stage:
         if self.processes.any(isinstance(error, LostServerError)) and repeats:
             warnings.warn(f"update {update} is played again: {error}", stacklevel=2)
             return None
-        branches = self.collector.algorithm.branching
-        if branches and self.processes.any(isinstance(error, NotReplayableError)):
-            error = self.failures.not_replayed(update, env_name(self.collector.env), error)
+        if isinstance(error, NotReplayableError):
+            error = _not_replayed(update, env_name(self.collector.env), error)
         self.processes.stop(error)
         return result
+
+
+def _not_replayed(update: int, env: str, error: Exception) -> Exception:
+    stop = NotReplayableError(
+        f"update {update}, environment {env}: {error}. Mend the environment, so that reset seed "
+        "and actions decide alone. An algorithm that plays no branches, such as 'magrpo', does not "
+        "ask for this"
+    )
+    stop.__cause__ = error
+    return stop

@@ -64,6 +64,8 @@ class LocalPolicy:
             tool_format=tool_format,
         )
         self._policy = self._make(max_completion_length)
+        template_kwargs = self._policy.template_kwargs  # the date of today stays, see `stretched`
+        self.today = self._policy.today
         self.identity = (
             f"model {model}, at most {max_completion_length} tokens, temperature {temperature:g}"
         )

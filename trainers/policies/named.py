@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from trainers.policies.local import LocalPolicy
 from trainers.policies.token_policy import TokenPolicy
 from trainers.weights.imported import model_folder
 from trainers.weights.team_files import base_of, load_team, read_team_file
+from trainers.weights.template_limits import TODAY
 from trainers.weights.tiny import tiny_model
 
 
@@ -57,6 +59,7 @@ class SavedTeam(TokenPolicy):
         self.seats = tuple(map(str, described["agents"]))
         self.identity = _identity("team", folder, length, self.temperature, sampling)
         self.identity += _of_calls(self.tool_format)
+        self.identity += _of_date(self.today, template)
         base = Path(base_of(Path(folder), described))
         held = base.name and (base / "config.json").is_file()  # a model, not any folder
         if held and any(Path(folder).glob("*/adapter_config.json")):
@@ -110,6 +113,7 @@ def make_model(argument: str, context: Context) -> Policy:
     else:
         local.identity += _of_template(sampling)
     local.identity += _of_calls(sampling.tool_format or "line")
+    local.identity += _of_date(local.today, sampling.template)
     return local
 
 
@@ -137,6 +141,11 @@ def _identity(kind: str, folder: str, length: int, temperature: float, sampling:
 def _of_template(sampling: Sampling) -> str:
     variables = json.dumps(sampling.template, sort_keys=True)
     return f", template {variables}" if sampling.template else ""
+
+
+def _of_date(today: str | None, named: Mapping[str, Any]) -> str:
+    """The date that a chat template writes, where nobody named it: another day, other prompts."""
+    return f", today {today}" if today and TODAY not in named else ""
 
 
 def _of_calls(tool_format: Any) -> str:

@@ -22,6 +22,7 @@ from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.generate import GenerateEngine
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.team_model import TeamModel
+from trainers.weights.template_limits import TODAY
 from trainers.weights.tool_format import NativeCalls
 
 # One trajectory's past: the messages shown, the action, and the ids up to and with that action.
@@ -49,6 +50,7 @@ class TokenPolicy:
 
     Attributes:
         timed: gives a context in which the engine samples.
+        today: the date that chat templates write; None where none does.
         stand_ins: (episode, agent) -> the past self that plays there; see `experience/players.py`.
 
     Raises:
@@ -71,13 +73,9 @@ class TokenPolicy:
         if temperature < 0:
             raise ValueError(f"temperature={temperature}: expected 0 (greedy) or more")
         self.team = team
-        tokenizers = {id(tokenizer): tokenizer for tokenizer in team.tokenizers.values()}
-        chats = {key: ChatTemplate(tok, template_kwargs) for key, tok in tokenizers.items()}
-        self.chats = {name: chats[id(tokenizer)] for name, tokenizer in team.tokenizers.items()}
         self.max_completion_length = max_completion_length
         self.temperature = temperature
         self.engine = engine or GenerateEngine(team)
-        self.template_kwargs = template_kwargs
         self.tool_format: ToolFormat | Mapping[str, ToolFormat] = tool_format
         named = tool_format if isinstance(tool_format, Mapping) else {}
         self._formats = by_seat("tool_format", [*team.policy_of], named)
@@ -85,10 +83,26 @@ class TokenPolicy:
             refuse_other("tool_format", chosen, FORMATS)
         native = {name for seat, name in team.policy_of.items() if self._native(seat)}
         native |= {*team.resting} if native else set()  # they may come to any seat
-        self._calls = {name: NativeCalls(self.chats[name]) for name in sorted(native)}
+        self._native_calls = sorted(native)
+        self._read(template_kwargs)
         self.timed: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.stand_ins: Mapping[tuple[int, str], str] = {}
         self._past: dict[tuple[int, str], _Past] = {}
+
+    def _read(self, template_kwargs: Mapping[str, Any] | None) -> None:
+        """Have chat templates with these variables; where they write a date, all write one."""
+        tokenizers = {id(tokenizer): tokenizer for tokenizer in self.team.tokenizers.values()}
+        chats = {key: ChatTemplate(tok, template_kwargs) for key, tok in tokenizers.items()}
+        self.chats = {name: chats[id(tok)] for name, tok in self.team.tokenizers.items()}
+        self._calls = {name: NativeCalls(self.chats[name]) for name in self._native_calls}
+        dated = next((chat.template_kwargs for chat in chats.values() if chat.dated), None)
+        self.template_kwargs = dated or template_kwargs
+        self.today: str | None = dated[TODAY] if dated else None
+
+    def date(self, today: str | None) -> None:
+        """Let templates write another date; of none that does, nothing changes."""
+        if self.today is not None and today != self.today:
+            self._read({**(self.template_kwargs or {}), TODAY: today})
 
     def at_temperature(self, temperature: float) -> TokenPolicy:
         """The same weights, sampled at another temperature."""

@@ -9,6 +9,7 @@ back. Whether a run may go on from a checkpoint is decided before, in `resume.py
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -21,9 +22,12 @@ from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import rotate_checkpoints
 
+from llm_marl_envs.files.atomic import naming
 from trainers.config import MAGRPOConfig
 from trainers.running.costs import Costs
 from trainers.running.folder import STAGING, checkpoint_after
+from trainers.running.processes import Processes
+from trainers.weights.sharding import part
 
 STATE_FILE = "magrpo_state_{rank}.pt"
 
@@ -68,6 +72,10 @@ class Checkpoints:
 
         `write` writes the trainer's part into `staging`; `own` is what this process keeps beside
         it. Afterwards `state` names the best checkpoint by its final place.
+
+        Raises:
+            OSError: the disk is full; the message names the file.
+            RuntimeError: on another process.
         """
         main, staging = self.accelerator.is_main_process, run_dir / STAGING
         staged = checkpoint_after(staging, state.global_step)
@@ -75,11 +83,16 @@ class Checkpoints:
         if main:
             shutil.rmtree(staging, ignore_errors=True)
         self.accelerator.wait_for_everyone()
+        failed: Exception | None = None
         try:
-            write()
-            self._name_best(run_dir, state)
-            torch.save(own(), staged / STATE_FILE.format(rank=self.args.process_index))
-            self.accelerator.wait_for_everyone()
+            try:
+                with naming(staged, run_dir / staged.name):
+                    write()
+                    self._name_best(run_dir, state)
+                    torch.save(own(), staged / STATE_FILE.format(rank=self.args.process_index))
+            except OSError as error:  # the others would wait for this process for ever
+                failed = error
+            Processes(self.accelerator).stop(failed)
             if main:
                 _publish(staged, run_dir / staged.name)
         finally:
@@ -141,6 +154,17 @@ class Checkpoints:
                 "resume with the model, seed, beta and frozen seats that the run began with"
             )
         return then
+
+
+def all_finite(kept: Any) -> bool:
+    """Whether no number in these tensors, lists and maps is a NaN or infinite."""
+    if isinstance(kept, torch.Tensor):
+        return bool(torch.isfinite(part(kept)).all())
+    if isinstance(kept, Mapping):
+        return all(map(all_finite, kept.values()))
+    if isinstance(kept, (list, tuple)):
+        return all(map(all_finite, kept))
+    return not isinstance(kept, float) or math.isfinite(kept)
 
 
 def _publish(staged: Path, final: Path) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_marl_envs.core.records import Episode, countable, write_jsonl
-from llm_marl_envs.play.branches import NotReplayableError
 from llm_marl_envs.play.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from trainers.config import MAGRPOConfig
 from trainers.running.folder import transcript
@@ -109,24 +108,6 @@ class FailedEpisodes:
             self.save()
             failures.refuse_uncounted(failed)
         self._warn(f"{message}; its means count them at the smallest return of the environment")
-
-    def not_replayed(self, update: int, env: str, error: Exception | None) -> Exception | None:
-        """Save, because a record could not be played again on some process; what to raise then.
-
-        `error` is what was raised on this process, and None comes of None. Every process must call
-        it at the same time.
-        """
-        saved = self.save()
-        if error is None:
-            return None
-        message = f"update {update}, environment {env}: {error}. "
-        if saved:
-            message += f"A checkpoint of before this update is in {self.args.output_dir}: mend the "
-            message += "environment, so that reset seed and actions decide alone, and resume. "
-        message += "An algorithm that plays no branches, such as 'magrpo', does not ask for this"
-        stop = NotReplayableError(message)
-        stop.__cause__ = error
-        return stop
 
     def _keep(self, failed: Sequence[Episode], kind: str, update: int) -> Path:
         """Write failed episodes, as far as they came and with their tracebacks."""

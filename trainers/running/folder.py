@@ -3,6 +3,7 @@
 settings.json            what the run is known by (`same_run.py`); in every checkpoint, too
 log.jsonl                numbers of each update (`transcripts.py`)
 trackers.json            what other trackers know the run by (`trackers/`), where there are any
+tensorboard/             event files, where that tracker is asked for
 transcripts/             update-N.jsonl of updates, failed-N.jsonl of episodes that failed
 checkpoint-N/            all that is needed to go on after step N (`checkpoints.py`)
 .partial-checkpoint/     the one that is being written
@@ -21,6 +22,7 @@ from pathlib import Path
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.locks import locked
 from trainers.trackers.following import TRACKER_FILE
+from trainers.trackers.kinds import TENSORBOARD
 from trainers.weights.team_files import TEAM_FILE
 
 SETTINGS_FILE = "settings.json"
@@ -28,6 +30,8 @@ LOG_FILE = "log.jsonl"
 TRANSCRIPTS = "transcripts"
 STAGING = ".partial-checkpoint"
 TEAM = "team"
+SUMMARY = b'"train_runtime"'
+"""Stands in the last line of the log of a run that was trained to its end."""
 
 
 class BusyError(RuntimeError):
@@ -91,6 +95,18 @@ def has_begun(folder: Path) -> bool:
     )
 
 
+def was_cut_off(folder: Path) -> bool:
+    """Whether a run began here, and something ended it before its first whole checkpoint.
+
+    There is nothing to go on from then, and nothing to lose: the same run may begin anew.
+    """
+    log = folder / LOG_FILE
+    ended = log.is_file() and SUMMARY in log.read_bytes().rpartition(b"\n{")[2]
+    teams = any((place / TEAM_FILE).is_file() for place in (folder, folder / TEAM))
+    begun = (folder / SETTINGS_FILE).is_file()
+    return begun and not (ended or teams or newest_checkpoint(folder))
+
+
 def newest_or_cleared(folder: Path) -> Path | None:
     """The newest checkpoint; where there is none, what a run left is removed, so that it can begin.
 
@@ -98,7 +114,8 @@ def newest_or_cleared(folder: Path) -> Path | None:
     """
     newest = newest_checkpoint(folder)
     if newest is None:
-        shutil.rmtree(folder / TRANSCRIPTS, ignore_errors=True)
+        for inside in (TRANSCRIPTS, TENSORBOARD):
+            shutil.rmtree(folder / inside, ignore_errors=True)
         for file in (LOG_FILE, SETTINGS_FILE, TRACKER_FILE):
             (folder / file).unlink(missing_ok=True)
     return newest

@@ -6,11 +6,12 @@ Owns which episodes they are taken over. What each number means, and what comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from llm_marl_envs.core.records import Episode, EpisodeGroup, countable, measured
+from llm_marl_envs.measure.numbers.estimates import exact_mean
 from llm_marl_envs.measure.numbers.metrics import METRICS
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
 
@@ -45,6 +46,8 @@ def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dic
         metrics
         | _spread(groups, trained_on)
         | _means(episodes, _OF_EPISODES)
+        # What is learned from: what wrappers pay included.
+        | {"reward": exact_mean([episode.team_return for episode in episodes])}
         | _of_agents(episodes)
     )
 
@@ -86,6 +89,40 @@ def _of_agents(episodes: Sequence[Episode]) -> dict[str, float]:
             if value is not None:
                 metrics[metric.log[0].replace("<agent>", agent)] = value
     return metrics
+
+
+OF_TOKENS = ("entropy", "kl")
+OF_RATIOS = (
+    "clip_ratio/low_mean",
+    "clip_ratio/high_mean",
+    "clip_ratio/region_mean",
+    "cispo_clip_ratio",
+    "vespo/phi_seq_mean",
+)
+"""Means that TRL takes of each micro-batch, all but the last of rows where a row has one ratio."""
+
+
+def weighed(
+    logged: Mapping[str, list[float]], counts: Sequence[tuple[float, ...]], *, of_rows: bool
+) -> dict[str, float]:
+    """Means over tokens or rows of all micro-batches, from what TRL takes of each.
+
+    TRL logs the mean of these means, so that one token in a micro-batch of padding counts as much
+    as a thousand elsewhere, and the number depends on the split and on the number of processes.
+
+    Args:
+        logged: name -> a number for each micro-batch.
+        counts: of each micro-batch: own tokens, rows that are no padding, all rows.
+        of_rows: whether ratios are of rows; padding's are counted in TRL's means.
+    """
+    tokens, real, rows = map(np.array, zip(*counts, strict=True))
+    found = {}
+    for name in (*OF_TOKENS, *OF_RATIOS):
+        by_row = of_rows and name in OF_RATIOS[:-1]
+        if name in logged:
+            sums = np.array(logged[name]) * (rows if by_row else tokens)
+            found[name] = float(sums.sum() / max((real if by_row else tokens).sum(), 1))
+    return found
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:

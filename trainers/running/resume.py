@@ -25,6 +25,8 @@ from trainers.running.folder import (
     alone,
     has_begun,
     newest_checkpoint,
+    newest_or_cleared,
+    was_cut_off,
 )
 from trainers.running.same_run import (
     differences,
@@ -42,12 +44,13 @@ def checkpoint_to_resume(folder: Path, resume: Any) -> Path | None:
 
     Args:
         folder: of the run.
-        resume: None or False; True for the newest checkpoint in the folder; or a checkpoint.
+        resume: None or False; True for the newest checkpoint in the folder; or a checkpoint. Where
+            a run was killed before its first one, True begins anew.
 
     Raises:
         ValueError: there is no such checkpoint.
     """
-    if resume is None or resume is False:
+    if resume is None or resume is False or (resume is True and was_cut_off(folder)):
         return None
     checkpoint = newest_checkpoint(folder) if resume is True else Path(str(resume))
     if checkpoint is None:
@@ -68,7 +71,7 @@ def checkpoint_to_resume(folder: Path, resume: Any) -> Path | None:
 
 
 def refuse_occupied(folder: Path, resume: Any) -> None:
-    """Refuse to begin in a folder that holds a run, before a model is made for it.
+    """Refuse to begin in a folder that holds a run to go on with, before a model is made for it.
 
     What differs between the two runs is said by `Run.check`, which needs the model.
 
@@ -79,7 +82,7 @@ def refuse_occupied(folder: Path, resume: Any) -> None:
     Raises:
         ValueError: the folder holds a run, and this one begins.
     """
-    if not resume and has_begun(folder):
+    if not resume and has_begun(folder) and not was_cut_off(folder):
         go_on = "go on with resume_from_checkpoint=true, " if newest_checkpoint(folder) else ""
         raise ValueError(
             f"{folder} holds a run already: {go_on}give another output_dir, or delete it"
@@ -113,16 +116,17 @@ class Run:
 
         Raises:
             ValueError: the folder or the checkpoint is of another run, this run begins and the
-                folder holds it already, or there is no such checkpoint.
+                folder holds it already with something to go on from or with its end, or there is no
+                such checkpoint.
         """
         checkpoint = checkpoint_to_resume(self.folder, resume)
         if checkpoint is not None:
             self._check_optimizer(checkpoint)
             self._check_same(checkpoint)
             self._warn_of_schedule(checkpoint)
-        if has_begun(self.folder):
+        if has_begun(self.folder) or (resume is True and checkpoint is None):
             self._check_same(self.folder)
-            if checkpoint is None:
+            if checkpoint is None and not was_cut_off(self.folder):
                 newest = newest_checkpoint(self.folder)
                 kept = f"its newest is {newest.name}" if newest else "without a checkpoint"
                 go_on = "go on with resume_from_checkpoint=true, " if newest else ""
@@ -178,6 +182,13 @@ class Run:
             def begin() -> Path | None:
                 checkpoint = self.check(resume)
                 held.enter_context(alone(self.folder))
+                if checkpoint is None and has_begun(self.folder):
+                    newest_or_cleared(self.folder)
+                    warnings.warn(
+                        f"{self.folder}: this run was ended before its first checkpoint; its log "
+                        "and transcripts are removed, and it begins anew",
+                        stacklevel=2,
+                    )
                 write_settings(self.folder, self.settings)
                 return checkpoint
 

@@ -22,7 +22,7 @@ import numpy as np
 from transformers import TrainerCallback
 
 from llm_marl_envs.core.records import EpisodeGroup, Turn, episode_to_dict
-from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.atomic import naming, replacing
 from trainers.running.folder import LOG_FILE
 
 REPLACEMENT = "\ufffd"
@@ -109,7 +109,7 @@ class LogFile(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Add the newest entry."""
         if self.begun and state.is_world_process_zero:
-            with open(self.path, "a", encoding="utf-8") as file:
+            with naming(self.path), open(self.path, "a", encoding="utf-8") as file:
                 newest = state.log_history[-1:]
                 file.write(_lines(newest) if file.tell() else self._with_engine(newest))
 

@@ -5,13 +5,15 @@ Owns loading and the forward pass. What the labels mean is the scorers' business
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from trainers.weights.control_tokens import cleaned
+from trainers.weights.loading import load_model
 
 BATCH_SIZE = 32
 DIGITS = 5
@@ -32,8 +34,8 @@ class PairClassifier:
     """
 
     def __init__(self, model: str) -> None:
-        config = _loaded(AutoConfig, model)
-        self.tokenizer = _loaded(AutoTokenizer, model)
+        config = _loaded(AutoConfig.from_pretrained, model)
+        self.tokenizer = _loaded(AutoTokenizer.from_pretrained, model)
         if not any("SequenceClassification" in name for name in config.architectures or ()):
             raise ValueError(
                 f"scorer model {model!r}: expected a sequence classifier, got "
@@ -42,7 +44,7 @@ class PairClassifier:
         # By number: the threads that step environments have a current device of their own.
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
-        self.model = _loaded(AutoModelForSequenceClassification, model)
+        self.model = _loaded(partial(load_model, AutoModelForSequenceClassification), model)
         self.model.to(self.device).eval()
         self.labels = [str(label) for _, label in sorted((config.id2label or {}).items())]
         self.tokenizer.padding_side = "right"  # else neighbours move the places of a pair's tokens
@@ -87,8 +89,8 @@ class PairClassifier:
         return len(encoded["input_ids"])
 
 
-def _loaded(kind: Any, model: str) -> Any:
+def _loaded(load: Callable[[str], Any], model: str) -> Any:
     try:
-        return kind.from_pretrained(model)
+        return load(model)
     except (OSError, ValueError) as error:
         raise ValueError(f"scorer model {model!r}: cannot be loaded: {error}") from error

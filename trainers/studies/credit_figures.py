@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from llm_marl_envs.measure.numbers.credit import Judged, Priced
-from llm_marl_envs.measure.numbers.estimates import Estimate
+from llm_marl_envs.measure.numbers.estimates import FEWEST, Estimate, too_few
 
 T = TypeVar("T")
 Products = Mapping[str, tuple[Sequence[int], np.ndarray]]
@@ -116,8 +116,10 @@ def _estimate(facts: Facts, statistic: Statistic) -> Estimate | None:
 
 
 def _with_interval(facts: Facts, statistic: Statistic, value: float) -> Estimate:
-    """Points are drawn anew, each with its messages."""
+    """Points are drawn anew, each with its messages; fewer than six have no interval."""
     numbers, places = np.unique(facts.points, return_inverse=True)
+    if len(numbers) < FEWEST:
+        return Estimate(value, None, len(numbers), too_few(len(numbers), "points"))
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(len(numbers), np.full(len(numbers), 1 / len(numbers)), RESAMPLES)
     redrawn = [statistic(times[places].astype(float)) for times in drawn]

@@ -328,7 +328,8 @@ def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, An
     ]
     axes.plot(steps, means, color="tab:blue", label=f"mean of {window} updates")
     for when, step in (("before", 0), ("after", summary["updates"])):
-        share, (low, high) = summary[when]["sampled_success"], summary[when]["ci95"]
+        share = summary[when]["sampled_success"]
+        low, high = summary[when]["ci95"] or (share, share)
         axes.errorbar(
             [step],
             [share],

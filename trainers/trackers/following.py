@@ -6,6 +6,7 @@ Owns the run's name in all of them (`trackers.json`), and the rows of a table of
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,8 @@ from llm_marl_envs.files.json_files import read_json, write_json
 from trainers.trackers.kinds import TRACKERS, Tracked, Tracker
 
 TRACKER_FILE = "trackers.json"
+MOST_NAME = 57
+"""Characters of a run's name before its digits: W&B takes ids of 64."""
 
 
 class Trackers:
@@ -45,6 +48,7 @@ class Trackers:
             return
         folder = Path(str(self.args.output_dir))
         memory = _remembered(folder, checkpoint) or {"name": _new_name(folder, self.args.run_name)}
+        memory["folder"] = str(folder.resolve())
         self.args.run_name = memory["name"]
         run = Tracked(
             name=memory["name"],
@@ -74,16 +78,29 @@ class Trackers:
 
 
 def _new_name(folder: Path, given: str | None) -> str:
-    """A name for a run that no other has: trackers would take two of one name for one run."""
-    return f"{given or folder.resolve().name}-{secrets.token_hex(3)}"
+    """A name for a run that no other has: trackers would take two of one name for one run.
+
+    It holds nothing that a tracker refuses in a name, an id or a path: "lr=1,seed=1" becomes
+    "lr=1-seed=1-3fa1c2".
+    """
+    plain = re.sub(r"[^\w.+=-]+", "-", given or folder.resolve().name).strip("-.")
+    return f"{plain[:MOST_NAME] or 'run'}-{secrets.token_hex(3)}"
 
 
 def _remembered(folder: Path, checkpoint: Path | None) -> dict[str, Any] | None:
-    """What trackers know a run by that goes on, here or from a checkpoint of another folder."""
-    for place in () if checkpoint is None else (folder, checkpoint.resolve().parent):
-        if (place / TRACKER_FILE).is_file():
-            return read_json(place / TRACKER_FILE)
-    return None
+    """What trackers know a run by that goes on in its folder; None: it is a new run.
+
+    A folder that was moved is the same run. A copy beside it is another one, and so is what goes on
+    from a checkpoint of another folder.
+    """
+    if checkpoint is None or not (folder / TRACKER_FILE).is_file():
+        return None
+    memory = read_json(folder / TRACKER_FILE)
+    first = Path(memory.get("folder", folder))
+    copied = (first / TRACKER_FILE).is_file() and not first.samefile(folder)
+    if copied and read_json(first / TRACKER_FILE).get("name") == memory["name"]:
+        return None
+    return memory
 
 
 def table_of(group: EpisodeGroup, update: int) -> list[dict[str, Any]]:

@@ -19,6 +19,8 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 COLUMNS = ("update", "task", "episode", "agent", "turn", "said", "reward", "terms", "return")
 """Of a table of episodes, one row per action; `return` is the team's of the whole episode."""
 EPISODES = "episodes"
+TENSORBOARD = "tensorboard"
+"""The folder of event files, in that of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +60,20 @@ class Tracker:
 
 
 class TensorBoard(Tracker):
-    """Event files in `tensorboard/` of the run's folder; a table is Markdown text."""
+    """Event files in `tensorboard/` of the run's folder, or in one of its own where variables say.
+
+    A table is Markdown text.
+    """
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """One folder for a run and what goes on from it; later entries of a checkpoint go."""
         from torch.utils.tensorboard import SummaryWriter
 
-        place = os.environ.get("TENSORBOARD_LOGGING_DIR") or str(self.run.folder / "tensorboard")
+        shared = os.environ.get("TENSORBOARD_LOGGING_DIR")
+        place = Path(shared).expanduser() / self.run.name if shared else None
         purge = self.run.step + 1 if self.run.step else None
-        self.writer = SummaryWriter(os.path.expanduser(place), purge_step=purge)
+        self.writer = SummaryWriter(place or self.run.folder / TENSORBOARD, purge_step=purge)
         for callback in self.run.callbacks:
             if isinstance(callback, TensorBoardCallback):
                 callback.tb_writer = self.writer
@@ -138,9 +144,9 @@ class WandB(Tracker):
                 settings=private,
             )
         except wandb.Error as error:
-            raise ValueError(
-                f"report_to='wandb': {error}; without WANDB_MODE=online it stays offline"
-            ) from error
+            mode = os.environ.get("WANDB_MODE")
+            hint = "" if mode == "offline" else "; with WANDB_MODE=offline it asks nobody"
+            raise ValueError(f"report_to='wandb': {error}{hint}") from error
         with run:
             yield
 

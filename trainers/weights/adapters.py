@@ -15,35 +15,19 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from peft import PeftConfig, TaskType, get_peft_model, inject_adapter_in_model
+from peft import PeftConfig, TaskType, get_peft_model
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.files.json_files import read_json
+from trainers.weights.adapter_checks import CONFIG_FILE, WEIGHTS_FILE, refuse_prompts, same_base
+from trainers.weights.loading import check_state, read_tensors
 from trainers.weights.sharding import like, on_cpu
 from trainers.weights.stacked import can_mix, stacked, why_not_stacked
 from trainers.weights.team_model import SamplingBatch, TeamModel, check_policy_names
-
-
-def check_adapter(peft_config: PeftConfig, config: Any, *, trust: bool = False) -> None:
-    """Refuse adapters that fit no layer of a model, without its weights.
-
-    Args:
-        peft_config: of the adapters.
-        config: of the model, as `AutoConfig` has it.
-        trust: run code that comes with it (`trust_remote_code`).
-
-    Raises:
-        ValueError: PEFT finds nothing to adapt, or refuses what it finds.
-    """
-    with torch.device("meta"):  # shapes without numbers
-        empty = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
-        try:
-            inject_adapter_in_model(copy.deepcopy(peft_config), empty)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"lora: {error}") from error
 
 
 class AdapterWeights(TeamModel):
@@ -80,13 +64,9 @@ class AdapterWeights(TeamModel):
         if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
             peft_config = copy.copy(peft_config)
             peft_config.task_type = TaskType.CAUSAL_LM
-        if peft_config.is_prompt_learning or getattr(peft_config, "trainable_token_indices", None):
-            raise ValueError(
-                f"{peft_config.peft_type}: learned prompts and tokens are not supported as weights "
-                "of several policies; use LoRA"
-            )
+        refuse_prompts(peft_config)
         peft_model: Any = None
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), same_base(model):
             for name in self.policies:
                 torch.manual_seed(derive_seed("adapter", seed, name))
                 try:
@@ -188,27 +168,29 @@ class AdapterWeights(TeamModel):
 
     def save_policy(self, policy: str, folder: Path, *, writes: bool = True) -> None:
         """An ordinary PEFT folder: adapter_config.json and weights at its root."""
+        self.save_adapter(policy, folder, writes=writes)
+        if writes:
+            self.tokenizers[policy].save_pretrained(folder)
+
+    def save_adapter(self, policy: str, folder: Path, *, writes: bool = True) -> None:
+        """As `save_policy`, without the tokenizer."""
         cpu = on_cpu(get_peft_model_state_dict(self.module, adapter_name=policy), keep=writes)
         if not writes:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        safetensors.torch.save_file(
-            cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
-        )
+        file = folder / WEIGHTS_FILE
+        with naming(file):
+            safetensors.torch.save_file(cpu, file, metadata={"format": "pt"})
         self.module.peft_config[policy].save_pretrained(str(folder))
-        _sort_names(folder / "adapter_config.json")
-        self.tokenizers[policy].save_pretrained(folder)
+        _sort_names(folder / CONFIG_FILE)
 
     def load_policy(self, policy: str, folder: Path) -> None:
         """Copy the folder's adapter over this one."""
-        state = safetensors.torch.load_file(Path(folder) / "adapter_model.safetensors")
+        state = read_tensors(Path(folder) / WEIGHTS_FILE)
         present = get_peft_model_state_dict(self.module, adapter_name=policy)
-        state = {name: like(tensor, present.get(name)) for name, tensor in state.items()}
-        result = set_peft_model_state_dict(self.module, state, adapter_name=policy)
-        if result.unexpected_keys:
-            raise ValueError(
-                f"{folder} does not fit adapter {policy!r}: unexpected {result.unexpected_keys[:3]}"
-            )
+        check_state(f"{folder}, adapter {policy!r}", state, present)
+        divided = {name: like(tensor, present[name]) for name, tensor in state.items()}
+        set_peft_model_state_dict(self.module, divided, adapter_name=policy)
 
 
 def _sort_names(file: Path) -> None:

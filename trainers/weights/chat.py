@@ -11,14 +11,15 @@ import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from llm_marl_envs.core.spaces import Message, ToolSheet
 from llm_marl_envs.tools.native import native_chat
 from trainers.weights.control_tokens import FOREIGN, Control
+from trainers.weights.template_limits import DATED, TODAY
 
 PROBE_USER, PROBE_ANSWER = "question", "answer"
 PROBE_TURNS = 3
@@ -43,9 +44,11 @@ class ChatTemplate:
         appends: whether a longer dialogue extends a shorter one token by token. If not (a template
             that strips earlier reasoning), each turn is encoded anew and trained as its own row.
         control: the control strings of tokenizer and template.
+        dated: whether the template writes a date: that of `template_kwargs["today"]`, which is the
+            day when this object was made unless it is given.
 
     Raises:
-        ValueError: no chat template or no EOS token.
+        ValueError: no chat template or no EOS token, or a template that cannot be rendered.
     """
 
     def __init__(
@@ -60,6 +63,12 @@ class ChatTemplate:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
         self.tokenizer = tokenizer
         self.template_kwargs = dict(template_kwargs or {})
+        written: Any = tokenizer.chat_template  # one text, or name -> text
+        templates = written.values() if isinstance(written, Mapping) else [written]
+        self.dated = any(DATED in text for text in templates)
+        if self.dated:
+            self.template_kwargs.setdefault(TODAY, date.today().isoformat())
+        self.applied([_said("user", PROBE_USER)], prompt=True)  # refuses what cannot be rendered
         self.control = Control(tokenizer, tokenizer.get_chat_template(), self._frame())
         self._header = self._missing_header()
         self.appends = self._probe()
@@ -124,7 +133,7 @@ class ChatTemplate:
         lines: list[str] = []
         for dialogue in ([question, answer, question], [system, question]):
             with suppress(ValueError):  # a template that has no such dialogue
-                first, *rest = self._apply(dialogue, prompt=True).split(FOREIGN)
+                first, *rest = self.applied(dialogue, prompt=True).split(FOREIGN)
                 lines += first.splitlines()[-1:]
                 lines += [line for text in rest for line in text.splitlines()]
         return lines
@@ -217,7 +226,7 @@ class ChatTemplate:
             self._marked(schema, own=False, strict=len(chat) in strict)
             for schema in (tools.schemas if tools else ())
         ]
-        return self._apply(marked, schemas, prompt=prompt)
+        return self.applied(marked, schemas, prompt=prompt)
 
     def _marked(self, value: Any, *, own: bool, strict: bool) -> Any:
         """A message or a schema, in whose texts control strings carry marks."""
@@ -234,17 +243,23 @@ class ChatTemplate:
             return [self._marked(part, own=own, strict=strict) for part in value]
         return value
 
-    def _apply(self, chat: list[Any], schemas: Sequence[Any] = (), *, prompt: bool) -> str:
+    def applied(self, chat: list[Any], schemas: Sequence[Any] = (), *, prompt: bool) -> str:
+        """The text that the template makes of messages.
+
+        Raises:
+            ValueError: it refuses them, fails, or does more than `template_limits` lets it.
+        """
         own: dict[str, Any] = {"tools": [*schemas]} if schemas else {}
         try:
             text = self.tokenizer.apply_chat_template(
                 chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs, **own
             )
-        except TemplateError as error:
+        except Exception as error:  # a template is a program of others, and fails in any way
+            roles = [message["role"] for message in chat]
             raise ValueError(
                 f"the chat template of {self.tokenizer.name_or_path!r} refuses a dialogue of "
-                f"{[message['role'] for message in chat]}: {error}. Use another template, or an "
-                "environment whose messages it takes"
+                f"{roles!s:.80}: {error!s:.200}. Use another template, or an environment whose "
+                "messages it takes"
             ) from error
         return str(text)
 

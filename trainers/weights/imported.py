@@ -16,14 +16,18 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from transformers.modeling_gguf_pytorch_utils import TensorProcessor, get_gguf_hf_weights_map
+
 from llm_marl_envs.files.cache import cache_folder, made_once, written_whole
 from llm_marl_envs.files.json_files import read_json, write_json
+from trainers.weights.loading import WeightsError, check_keys, load_model
 from trainers.weights.team_files import load_base, load_tokenizer
 
 RECORD = "imported.json"
@@ -274,16 +278,22 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
 
     print(f"reading {path.name}: tokenizer, then weights")
     try:
-        numbers = sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
-        _check_space(folder, numbers)
-        where = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
-        tokenizer = AutoTokenizer.from_pretrained(**where)
+        reader = GGUFReader(path)
+        held = {tensor.name: int(tensor.n_elements) for tensor in reader.tensors}
+        _check_blocks(path, reader, len(held))
+        _check_space(folder, sum(held.values()))
+        tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
         # Kept in bits, a model could not be trained.
         config = GgufConfig(dequantize=True)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            **where, dtype="float32", quantization_config=config
+        model: Any = load_model(
+            AutoModelForCausalLM,
+            str(path.parent),
+            gguf_file=path.name,
+            dtype="float32",
+            quantization_config=config,
         )
-    except NoSpaceError:
+        _check_read(path, held, model)
+    except (NoSpaceError, WeightsError):
         raise
     except Exception as error:  # of three libraries, which say it in many ways
         raise ValueError(
@@ -296,6 +306,32 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     return model, tokenizer
+
+
+def _check_blocks(path: Path, reader: Any, tensors: int) -> None:
+    """Refuse a file that says it has more layers than tensors: each of them would be made."""
+    for name, field in reader.fields.items():
+        if name.endswith(".block_count") and int(field.contents()) > tensors:
+            raise WeightsError(
+                f"{path}: {name} is {field.contents():,}, and it holds {tensors} tensors; it is "
+                "damaged"
+            )
+
+
+def _check_read(path: Path, held: Mapping[str, int], model: Any) -> None:
+    """Refuse a file of which a tensor was left out: transformers skips what it has no use for.
+
+    Args:
+        path: the file.
+        held: tensor of the file -> how many numbers it has.
+        model: as it was read.
+
+    Raises:
+        WeightsError: names three.
+    """
+    if sum(held.values()) != sum(parameter.numel() for parameter in model.parameters()):
+        known = get_gguf_hf_weights_map(model, TensorProcessor())
+        check_keys(str(path), unexpected=[name for name in held if name not in known] or [*held])
 
 
 class NoSpaceError(ValueError):

@@ -61,6 +61,12 @@ def full(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process keeps of a tensor, detached."""
+    tensor = tensor.detach()
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def like(tensor: torch.Tensor, present: torch.Tensor | None) -> torch.Tensor:
     """A whole tensor, which every process has, divided as `present` is."""
     if not isinstance(present, DTensor):
@@ -93,7 +99,7 @@ def keep_parts(optimizer: torch.optim.Optimizer) -> None:
     def plain(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         parts = {
             number: {
-                name: value.to_local() if isinstance(value, DTensor) else value
+                name: part(value) if isinstance(value, DTensor) else value
                 for name, value in entries.items()
             }
             for number, entries in state["state"].items()

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from peft import PeftConfig
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -24,6 +23,7 @@ from transformers import (
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
+from llm_marl_envs.files.atomic import naming
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.hub.team_repository import (
     BASE,
@@ -33,7 +33,14 @@ from llm_marl_envs.hub.team_repository import (
     check_base,
     refuse_code,
 )
+from trainers.weights.adapter_checks import (
+    WEIGHTS_FILE,
+    adapter_shapes,
+    different,
+    read_adapter_config,
+)
 from trainers.weights.adapters import AdapterWeights
+from trainers.weights.loading import WeightsError, check_state, load_model, shapes_in
 from trainers.weights.model_card import write_cards
 from trainers.weights.team_model import (
     SHARED,
@@ -47,6 +54,16 @@ from trainers.weights.team_model import (
 TEAM_VERSION = 1
 TOKENIZER_FILES = "tokenizer*", "vocab*", "*.model"
 """What a folder with a tokenizer holds one of."""
+
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "base": str,
+    "env_id": str,
+    "env_kwargs": dict,
+    "chat_template_kwargs": dict,
+    "max_completion_length": int,
+    "tool_format": (str, dict),
+}
+"""Of `team.json`, what it may hold there, beside null."""
 
 Models = str | PreTrainedModel | Mapping[str, str | PreTrainedModel]
 Tokenizers = Tokenizer | Mapping[str, Tokenizer]
@@ -107,6 +124,7 @@ def build_team_model(
         return FullWeights(loaded, reader, agents)
     if weights == SHARED:
         policy_of = dict.fromkeys(agents, SHARED)
+    adapter_shapes(peft_config, loaded)  # refuses before it makes
     return AdapterWeights(loaded, reader, policy_of, peft_config, seed)
 
 
@@ -164,17 +182,15 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
     """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
 
     Raises:
-        ValueError: nothing loadable under that name, or its weights are damaged.
+        ValueError: nothing loadable under that name, or its weights are damaged or not whole.
     """
     try:
         # In the weights' own bf16, AdamW would round most small updates away.
-        return AutoModelForCausalLM.from_pretrained(
-            model, **{"dtype": torch.float32, **(init_kwargs or {})}
+        return load_model(
+            AutoModelForCausalLM, model, **{"dtype": torch.float32, **(init_kwargs or {})}
         )
-    except SafetensorError as error:
-        raise ValueError(
-            f"model {model!r:.200}: its weights are damaged ({error!s:.200})"
-        ) from error
+    except WeightsError:
+        raise
     except OSError as error:
         raise _no_model(model, error) from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -241,8 +257,11 @@ def save_team(
         writes: whether this process writes. Of sharded weights every process must call this.
     """
     folder = Path(folder)
+    if writes:
+        (folder / TEAM_FILE).unlink(missing_ok=True)  # an older one would make half a team whole
     for policy in team.policies:
-        team.save_policy(policy, folder / policy, writes=writes)
+        with naming(folder / policy):
+            team.save_policy(policy, folder / policy, writes=writes)
     if not writes:
         return
     # A seat left behind played with older weights than those saved under its policy's name.
@@ -256,7 +275,8 @@ def save_team(
         **env,
         "written_by": f"llm-marl-envs {__version__}",
     }
-    write_cards(team, folder, description, trained or {})
+    with naming(folder):
+        write_cards(team, folder, description, trained or {})
     write_json(folder / TEAM_FILE, description)
 
 
@@ -275,14 +295,14 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     folder = Path(folder)
     description = read_team_file(folder)
     agents: dict[str, str] = description["agents"]
-    first = folder / next(iter(agents.values()))
+    first, resting = folder / next(iter(agents.values())), description.get("resting", ())
     if description["weights"] == SeparateWeights.mode:
         folders = {policy: str(folder / policy) for policy in agents.values()}
         return build_team_model(folders, list(agents), weights="separate", policies=agents)
     tokenizer = load_tokenizer(first)
     if description["weights"] == FullWeights.mode:
         return FullWeights(load_base(str(first)), tokenizer, list(agents))
-    config = PeftConfig.from_pretrained(str(first))
+    config = _one_config(folder, list(dict.fromkeys([*agents.values(), *resting])))
     base = base or base_of(folder, description)
     if not base:
         raise ValueError(
@@ -290,16 +310,32 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
             "pass its folder as base="
         )
     model = load_base(base, _without_code(folder, base))
+    shapes = adapter_shapes(config, model)
+    for policy in (*agents.values(), *resting):  # before anything of these shapes is made
+        file = folder / policy / WEIGHTS_FILE
+        check_state(str(file), shapes_in(file), shapes)
     team = AdapterWeights(model, tokenizer, agents, config)
-    team.admit(description.get("resting", ()))
+    team.admit(resting)
     for policy in team.policies:
-        try:
-            team.load_policy(policy, folder / policy)
-        except SafetensorError as error:
-            raise ValueError(
-                f"{folder / policy}: its weights are damaged ({error!s:.200})"
-            ) from error
+        team.load_policy(policy, folder / policy)
     return team
+
+
+def _one_config(folder: Path, policies: Sequence[str]) -> PeftConfig:
+    """The configuration of all adapters of a team.
+
+    Raises:
+        ValueError: one is missing, damaged or another than the first.
+    """
+    configs = [read_adapter_config(folder / policy) for policy in policies]
+    for policy, config in zip(policies, configs, strict=True):
+        other = different(configs[0], config)
+        if other:
+            raise ValueError(
+                f"{folder / policy}: its adapter is of another kind than that of {policies[0]!r} "
+                f"({', '.join(other)}), and the adapters of a team are alike"
+            )
+    return configs[0]
 
 
 def base_of(folder: Path, description: Mapping[str, Any]) -> str:
@@ -356,8 +392,14 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
         check_policy_names([*seats.values(), *resting])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if "weights" not in description:
-        raise ValueError(f"{path}: 'weights' is missing")
+    for key, kinds in FIELDS.items():
+        if description.get(key) is not None and not isinstance(description[key], kinds):
+            raise ValueError(f"{path}: {key!r} is damaged, {description[key]!r:.80}")
+    if description.get("weights") not in WEIGHT_MODES:
+        raise ValueError(
+            f"{path}: 'weights' is {description.get('weights')!r:.80}; expected one of "
+            f"{', '.join(WEIGHT_MODES)}"
+        )
     home = path.parent.resolve()
     for policy in (*seats.values(), *resting):
         place = (home / policy).resolve()

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from trainers.weights.sharding import as_bytes, like, on_cpu, shard, whole
+from trainers.weights.loading import fill_from_folder
+from trainers.weights.sharding import as_bytes, on_cpu, shard, whole
 from trainers.weights.team_module import TeamModule
 
 WeightMode = Literal["shared", "adapters", "separate"]
@@ -49,13 +49,14 @@ def check_policy_names(names: Iterable[str]) -> None:
     ]
     if bad:
         raise ValueError(
-            f"policy names {bad}: expected names of folders, without / \\ : or control characters, "
-            f"at most {LONGEST_NAME} bytes, no blank or dot at an end; choose others with policies="
+            f"policy names {bad!s:.120}: expected names of folders, without / \\ : or control "
+            f"characters, at most {LONGEST_NAME} bytes, no blank or dot at an end; choose others "
+            "with policies="
         )
     if len({name.casefold() for name in listed}) < len(set(listed)):
         raise ValueError(
-            f"policy names {sorted(set(listed))}: two differ in case alone, and many file systems "
-            "would give them one folder; choose others with policies="
+            f"policy names {sorted(set(listed))!s:.120}: two differ in case alone, and many file "
+            "systems would give them one folder; choose others with policies="
         )
 
 
@@ -220,7 +221,7 @@ class TeamModel(ABC):
         Raises:
             ValueError: the folder holds the weights of another model.
         """
-        load_full_weights(self.model_of(policy), folder)
+        fill_from_folder(self.model_of(policy), folder)
 
     def eos_ids(self, policy: str) -> list[int]:
         """Token ids that end an action of this policy."""
@@ -404,27 +405,6 @@ class SeparateWeights(TeamModel):
 def without_adapters(model: Any) -> Any:
     """The model of Transformers within one of PEFT."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def load_full_weights(model: PreTrainedModel, folder: Path) -> None:
-    """Load a Transformers folder's safetensors into a model, in place.
-
-    Raises:
-        ValueError: the folder holds the weights of another model.
-    """
-    state: dict[str, torch.Tensor] = {}
-    for file in sorted(Path(folder).glob("*.safetensors")):
-        state.update(safetensors.torch.load_file(file))
-    present = model.state_dict()
-    state = {name: like(tensor, present.get(name)) for name, tensor in state.items()}
-    result = model.load_state_dict(state, strict=False)
-    missing = set(result.missing_keys) - _tied(model)
-    if result.unexpected_keys or missing:
-        raise ValueError(
-            f"{folder} does not fit the model: unexpected {result.unexpected_keys[:3]}, "
-            f"missing {sorted(missing)[:3]}"
-        )
-    model.tie_weights()
 
 
 def _tied(model: PreTrainedModel) -> set[str]:

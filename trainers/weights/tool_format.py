@@ -44,7 +44,7 @@ class NativeCalls:
     def __init__(self, chat: ChatTemplate) -> None:
         self.tokenizer: Any = chat.tokenizer
         name = chat.tokenizer.name_or_path
-        if not supports_tool_calling(chat.tokenizer) or not _shows_schemas(chat):
+        if not _shows_calls(chat) or not _shows_schemas(chat):
             raise ValueError(
                 f"the chat template of {name!r} leaves out the schemas of tools, calls or results, "
                 "so its model has no format of calls; use another model, or tool_format='line'"
@@ -86,6 +86,13 @@ class NativeCalls:
         return line_of(calls, str(answer.get("content") or "")) if calls else None
 
 
+def _shows_calls(chat: ChatTemplate) -> bool:
+    try:
+        return supports_tool_calling(chat.tokenizer)
+    except Exception:  # noqa: BLE001 - a template is a program of others, and fails in any way
+        return False
+
+
 def _shows_schemas(chat: ChatTemplate) -> bool:
     return PROBE in str(chat.tokenizer.decode(chat.opening([_QUESTION], _SHEET)))
 
@@ -100,11 +107,7 @@ def _marks(chat: ChatTemplate) -> tuple[frozenset[int], frozenset[int], list[int
     asked, call, _ = native_chat([*called, result], _SHEET)
     answer = {"role": "assistant", "content": PROBE}
     opening, calling, answering = (
-        str(
-            chat.tokenizer.apply_chat_template(
-                dialogue, tools=[*_SHEET.schemas], tokenize=False, **chat.template_kwargs
-            )
-        )
+        chat.applied(dialogue, _SHEET.schemas, prompt=False)
         for dialogue in ([asked], [asked, call], [asked, answer])
     )
     ids = [

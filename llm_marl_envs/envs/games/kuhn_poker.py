@@ -61,8 +61,9 @@ When the hand is over, after two or three actions. Never truncated.
 A task is an ante, and the reset seed deals: each of the six deals is as likely. So no task id names
 a card. `train` has an ante of 1. There are no other deals, so `val`, `test` and `ood` have other
 antes (0.7 and 1.4; 0.6 and 1.7; 0.3 and 2.9). Settings are chosen on `val`, by learning it anew,
-and not at the stakes that are measured. Episodes of one group share their reset seed, and so their
-deal, unless a run says `chance: episode`. A row with `deal` fixes it; its id is then known to go
+and not at the stakes that are measured. In an evaluation each sample is another deal. In training
+the episodes of a group share their reset seed, and so their deal, unless a run says `chance:
+episode`. A row with `deal` fixes it; its id is then known to go
 with those cards.
 
 ## Version history

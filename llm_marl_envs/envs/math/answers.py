@@ -1,8 +1,7 @@
 """Who is in a team of mathematics, and how its answers and verdicts are read. Nothing is executed.
 
 Owns the two forms of a team, when an answer is a right one, and when a text only says an answer
-again. Generated questions are compared exactly; `formulas.py` compares formulas with a library.
-`worked.py` says whether an answer to a row is worked out.
+again. `worked.py` says whether a formula is the right answer to a row.
 """
 
 from __future__ import annotations

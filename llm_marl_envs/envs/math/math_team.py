@@ -47,33 +47,41 @@ approves with exactly one line `Verdict: right`. Then the episode ends, and the 
 
 - `compare="exact"`: whole numbers, decimals and fractions (`-3`, `2.5`, `5/2`) are compared as
   numbers, other texts by their letters. To a row a fraction in its lowest terms is an answer.
-- `compare="math"`: what is not the same so is compared by
-  [math-verify](https://github.com/huggingface/Math-Verify), which knows LaTeX. It runs in a process
-  of its own with 3 s of processor time for each answer. What it cannot read, or not in that time,
-  is wrong; near that limit another machine may judge otherwise.
+- `compare="math"`: formulas are read, LaTeX or plain, and compared exactly. One reader reads
+  answers, right answers and questions. It knows a list of names. With another command in it
+  (`\ldots`, `\phantom`) a text is not read. What is not read is right only by its letters.
 
-The library takes `2+2` for 4. So an answer to a row must be *worked out*, too. To "What is 17*23?"
-neither `17*23` is an answer nor `{17*23}`, `y=17*23`, `\max(17*23)` or `340+51`. What only wraps a
-formula is taken off on both sides: braces, brackets, boxes, dollars, fonts, a name before `=`.
-Then, in every element of a set, a tuple, an interval or an equation, too:
+An answer to a row is *worked out*. To "What is 17*23?" neither `17*23` is an answer nor `{17*23}`,
+`y=17*23`, `\max(17*23)` or `340+51`. What only wraps a formula is taken off on both sides: braces,
+brackets, boxes, dollars, fonts, a name before `=`. Then three rules hold:
 
+- The answer has the value of the right one, without multiplying out or factoring: `x(x+5)+6` and
+  `x^2+5x+6` are no answers where `(x+2)(x+3)` is right. Nor is `2(x+1)` for `2x+2`.
 - No more steps are left to the reader than in the right answer. A step joins numbers (`3+4`,
-  `6/8`, `2^5`, `\sqrt{49}`, `7!`), like terms (`x+x`), equal factors (`x*x`) or something neutral
-  (`f+0`, `f/1`). A fraction in its lowest terms, a decimal and a mixed number have none.
-- It applies no function that the right answer does not, but for roots and `\exp`.
-- It has at most two more numbers, letters and functions, where the right answer is no number. It
-  divides by no letter where the right answer does not.
-- No formula of the question stands in it that does not stand in the right answer. Nor is it a
-  number of the question in the same form where the right answer has another (`0.75` for
-  `\frac{3}{4}`).
-- Its exponents are at most 12, or as large as one of the right answer. So towers of powers and
-  factorials cost no process.
+  `6/8`, `2^5`), takes a number out of a root (`\sqrt{12}`), joins like terms (`x+x`), equal letters
+  (`x*x`) or something neutral (`f+0`, `f/1`).
+- Where the question holds the value already, in any form, the answer is written as the right one
+  is, but for the order of terms and factors. To "Write 0.75 as a fraction" neither `0.75` nor
+  `75\%` is an answer. Elsewhere `0.75`, `3/4` and `75\%` are one number.
 
-Where the right answer itself cannot be read so, only its own letters are right.
+| right answer | also right | wrong |
+|---|---|---|
+| `\frac{7}{4}` | `7/4`, `1 3/4`, `1.75`, `175\%` | `14/8`, `1+3/4` |
+| `\frac{1}{3}` | `0.\overline{3}`, `0.333333`: six decimals | `0.33` |
+| `75\%` | `75`, `0.75` | `7.5` |
+| `2\sqrt{3}` | `2\cdot 3^{1/2}` | `\sqrt{12}`, `3.46410162` |
+| `3\times 10^5` | `300000` | `30\times 10^4` |
+| `(-\infty,3)` | `x<3`, `3>x`, `x\in(-\infty,3)` | `x\le 3` |
+| `x<3` | `(-\infty,3)` | `y<3` |
+| `1, -2` | `\{-2, 1\}`, `x=1 or x=-2` | `(1,-2)`: a pair has an order |
+| `101_2` | `(101)_{2}` | `5`, `101`, `101_3` |
+| `12\text{ cm}` | `12`, `12 centimeters` | `12 m`, `0.12 m` |
+| `12` | `12 cm`: the right answer names no unit | |
+| `y=2x+5` | `2x+5`, `y-2x=5` | `y=2(x+1)+3` |
 
-So some honest forms are wrong, too: `10^6` for 1000000, `\frac{\sin x}{\cos x}` for `\tan x`,
-`\frac{n(n-1)}{2}` for `\binom{n}{2}`, and `1/3` for `0.\overline{3}`, which the library cannot
-read.
+So some honest forms are wrong, too: `x^2+3x+2` for `(x+1)(x+2)`, `\frac{1}{x}+\frac{1}{y}` for
+`\frac{x+y}{xy}`, `\frac{\sin x}{\cos x}` for `\tan x`, and `0.75` where the question itself says
+`\frac{3}{4}`.
 
 ## Rewards
 Both seats get the team's number. An answer is paid the *gain*: 1 if it is right, minus 1 if the one
@@ -117,6 +125,9 @@ own. C3's form is `info="full", turns=1` with rows of MATH, and its prompts ask 
 A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.yaml`.
 
 ## Version history
+- next version: formulas are compared here, exactly, without math-verify. An answer to a row has the
+  form of the right one where the question holds its value. Bases, units, mixed numbers and
+  inequalities are read. Cards, their prompts and their tasks are as they were.
 - v1: an answer to a row must be worked out, however the question's formula is wrapped. Cards, their
   prompts and their tasks are those of v0, so numbers measured on cards stand.
 - v0: first version.
@@ -145,13 +156,13 @@ from llm_marl_envs.envs.math.answers import (
     copied,
     read_line,
     same_value,
+    value_of,
 )
 from llm_marl_envs.envs.math.card_tasks import alone_in, card_tasks, cards_of, of_cards
 from llm_marl_envs.envs.math.cards import COLOURS
 from llm_marl_envs.envs.math.experts import CardExperts
-from llm_marl_envs.envs.math.formulas import check_installed, same_formula
 from llm_marl_envs.envs.math.rows import math_task_of_row
-from llm_marl_envs.envs.math.worked import bare, same_number, worked_out
+from llm_marl_envs.envs.math.worked import is_right
 from llm_marl_envs.envs.questions import question_of, same_answer
 
 MAX_ACTION_CHARS = 4096
@@ -189,8 +200,8 @@ class MathTeamOptions(TaskOptions):
     )
     compare: Literal["exact", "math"] | None = Field(
         default=None,
-        description="how answers are compared, 'math' with the extra `math`; None takes 'exact' "
-        "for cards, 'math' for rows",
+        description="how answers are compared: as numbers, or as formulas; None takes 'exact' for "
+        "cards, 'math' for rows",
     )
     turns: int | None = Field(
         default=None,
@@ -205,7 +216,6 @@ class MathTeamEnv(TextAECEnv):
 
     Raises:
         ValueError: an argument out of range, or `info="split"` for rows.
-        ImportError: `compare="math"` without math-verify.
     """
 
     metadata: ClassVar[dict[str, Any]] = described("math_team-v1")
@@ -221,8 +231,6 @@ class MathTeamEnv(TextAECEnv):
         generated = of_cards(source[0])
         self.info_mode = info_of(options.info, generated)
         self.compare = options.compare or ("exact" if generated else "math")
-        if self.compare == "math":
-            check_installed()
         super().__init__(
             agents=self.team.seats,
             source=source,
@@ -342,16 +350,11 @@ class MathTeamEnv(TextAECEnv):
         return any(self._agrees(answer, right, question.text) for right in question.right)
 
     def _agrees(self, answer: str, right: str, question: str) -> bool:
-        if same_answer(answer, right):
-            return True
         if self.compare == "exact":
-            return same_value(answer, right) and worked_out(answer, right, question)
-        ours, theirs = bare(answer, right)
-        if same_answer(ours, theirs):
-            return True
-        return worked_out(answer, right, question) and (
-            same_number(ours, theirs) or same_formula(ours, theirs)
-        )
+            if None in (value_of(answer), value_of(right)):
+                return same_answer(answer, right)
+            return same_value(answer, right) and is_right(answer, right, question)
+        return is_right(answer, right, question)
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> CardExperts:

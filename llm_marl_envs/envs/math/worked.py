@@ -1,125 +1,87 @@
-r"""Whether an answer is worked out, or leaves to the reader what was asked.
+r"""Whether an answer is the right one, worked out, and in the form that was asked.
 
-`3+4` is no answer to "What is 3+4?", nor are `{3+4}`, `y=3+4` and `\max(3+4)`. What only wraps a
-formula is taken off on both sides (`bare`). Then three things must hold: no more steps are left
-than in the right answer (`readings.py`), there is hardly more in it than in the right answer, and
-no formula of the question. Owns no comparison: a worked out answer can be a wrong one.
+`3+4` is no answer to "What is 3+4?", nor is `x(x+5)+6` to "Factor x^2+5x+6.". An answer has the
+value of the right one and leaves no more steps to the reader (`values.py`). Where the question
+holds that value already, the answer is also written as the right one is. Answers, right answers
+and questions are read by one reader (`reading.py`). What it cannot read is compared by its letters.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
-from llm_marl_envs.envs.math.readings import (
-    MOST_POWER,
-    Reading,
+from llm_marl_envs.envs.math.plain import FONT, MOST_CHARS, plain, shown
+from llm_marl_envs.envs.math.reading import (
+    Node,
     UnreadableError,
-    parts,
+    nodes,
     read,
+    value_of,
+)
+from llm_marl_envs.envs.math.values import (
+    Value,
+    fraction,
+    interval,
+    is_sum,
+    letters,
+    scientific,
+    worth,
+    written,
 )
 
-MORE = 2
-"""How many numbers, letters and functions more than a right answer that is no number."""
-MOST_CHARS = 1000
-"""Of a formula that is read; a question's longer one is not looked at."""
-SIGNS = str.maketrans(
-    {"\u2212": "-", "\u2013": "-", "\u00d7": "*", "·": "*", "⋅": "*", "÷": "/"}
-    | {"π": "\\pi ", "∞": "\\infty ", "°": "", "≤": "\\le ", "≥": "\\ge ", "\u2208": "\\in "}
-    | {"\u222a": "\\cup ", "∅": "\\emptyset ", "\u00a0": " ", "\u2009": " ", "\u202f": " "}
+MOST_QUESTION = 20_000
+"""Characters of a question in which formulas are looked for."""
+DECIMALS = 6
+"""A decimal with so many, and so many digits, stands for what it is rounded from: `0.333333`."""
+INDEX = r"(?:_\{?[A-Za-z0-9]+\}?|'{1,2}|\^\{-1\})?"
+NAME = re.compile(
+    r"(?:(?<=,)|\A)\s*(?:\\?[A-Za-z]+"
+    + INDEX
+    + r"(?:\([A-Za-z0-9]\))?|\([a-z](?:,[a-z])+\))\s*=(?!=)"
 )
-FONT = r"\\(?:boxed|fbox|text(?:bf|it|rm|normal)?|mbox|math(?:rm|bf|it|sf|tt)|bold(?:symbol)?)"
-END = r"(?![a-zA-Z])"
-PLAIN = tuple(
-    (re.compile(pattern), plain)
-    for pattern, plain in (
-        (r"\{,\}|,\\!", ","),
-        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|q?quad|degree)" + END, " "),
-        (r"(?<!\\)\\[,;:! ()\[\]$]|\$|~", " "),
-        (r"\\[lr][vV]ert" + END, "|"),
-        (r"\^\s*(?:\\circ" + END + r"|\{\s*\\circ\s*\})", ""),
-        (r"\\[dtc]frac" + END, r"\\frac"),
-        (r"\\(?:cdot|times|ast)" + END, "*"),
-        (r"\\div" + END, "/"),
-        (r"\\l[cb]?r?brace" + END, r"\\{"),
-        (r"\\r[cb]?r?brace" + END, r"\\}"),
-        (r"\\operatorname\s*\*?\s*\{\s*([a-zA-Z]+)\s*\}", r"\\\1 "),
-        (r",?\s*" + FONT + r"\s*\{[\s,]*(?:and|or)[\s,]*\}|,?\s(?:and|or)(?=\s)", ","),
-        (r"(?<=[^\s,])\s*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}(?:\^\s*\{?[0-9]\}?)?\s*\Z", ""),
-        (FONT + r"\s*(?=\{)", ""),
-    )
+MEMBER = re.compile(r"\A\s*[A-Za-z]\s*\\in(?![a-zA-Z])")
+NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|-?\.[0-9]+")
+BOTH = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
+DOLLARS = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|(?<!\\)\\\[(.+?)\\\]", re.DOTALL)
+ENDS = r"\$+|\\[()\[\]]|[?!.](?=\s|\Z)"
+SIGN = r"[-+*/^=<>_"
+BETWEEN = (
+    re.compile(ENDS + r"|(?<![\\A-Za-z{])(?:[A-Za-z]{2,}|a|I)(?![A-Za-z}])"),
+    re.compile(
+        rf"{ENDS}|(?<![\\A-Za-z])(?<!{SIGN}({{])(?<!{SIGN}] )"
+        rf"(?:[A-Za-z]{{2,}}|a|I)(?![A-Za-z()}}]|\s?{SIGN}])"
+    ),
 )
-NAME = re.compile(r"(?:(?<=,)|\A)\s*(\\?[A-Za-z][A-Za-z0-9_'{}\\]{0,9}(?:\([a-z]\))?)\s*=(?!=)")
-MEMBER = re.compile(r"\A\s*[A-Za-z]\s*\\in" + END)
-THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
-UNIT = re.compile(r"([0-9}%])\s+(?!(?:pi|sqrt|sin|cos|tan|log|ln|i|e)\b)[A-Za-z][A-Za-z. ]+\Z")
-MATRIX = re.compile(r"\\(?:begin|end)\s*\{[a-zA-Z]*\}")
-BETWEEN = re.compile(
-    r"\$+|\\\(|\\\)|(?<!\\)\\\[|\\\]|(?<![\\a-zA-Z{])(?:[a-zA-Z]{2,}|a|I)(?![a-zA-Z}])|[?!.](?=\s|\Z)"
+"""What stands around the formulas of a plain text: words, then words but for those beside a sign
+(`ab+ac`)."""
+SIDES = re.compile(
+    r"[=<>,;:&]|\\\\|\\(?:begin|end)\s*\{[^{}]*\}"
+    r"|\\(?:le|ge|leq|geq|ne|neq|in|approx|l?dots|cdots|quad)(?![a-zA-Z])|"
+    + FONT
+    + r"\s*\{[^{}]*\}"
 )
-"""What stands around the formulas of a question: dollars, words, the ends of sentences."""
-SIDES = re.compile(r"[=<>,;&]|\\\\|\\(?:le|ge|leq|geq|ne|neq|in|approx)(?![a-zA-Z])")
-FORMS = tuple(map(re.compile, (r"%", r"[.]", r"/|\\frac|:", r"[*^]")))
-"""How a number can be written, beside whole: per cent, decimal, fraction, product."""
 
 
-def plain(text: str) -> str:
-    """A formula without what only shows it otherwise: spaces, fonts, boxes, brackets around it."""
-    formula = text.translate(SIGNS).strip().removesuffix(".")
-    for pattern, instead in PLAIN:
-        formula = pattern.sub(instead, formula)
-    before = ""
-    while formula != before:
-        before = formula
-        formula = _inside(formula.strip().removesuffix(".").strip())
-    return formula
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question holds.
+
+    Attributes:
+        values: of its formulas and of all their parts.
+        told: those that are no numbers, or numbers that are written out (`0.75`, not `3+4`).
+    """
+
+    values: frozenset[Value]
+    told: frozenset[Value]
 
 
-def _inside(text: str) -> str:
-    """What stands in the brackets around a text; itself without them, or with a comma in them."""
-    if not text or text[0] not in "({" or text[-1] != {"(": ")", "{": "}"}[text[0]]:
-        return text
-    depth = 0
-    for at, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if (depth == 0 and at < len(text) - 1) or (depth == 1 and sign in ",;"):
-            return text
-    return text[1:-1] if text[-2:-1] != "\\" else text
-
-
-def bare(answer: str, right: str) -> tuple[str, str]:
-    r"""Both without what wraps them, and without the name of what was asked (`y=`, `x\in`)."""
-    formulas = [plain(MEMBER.sub("", plain(text))) for text in (answer, right)]
-    names = set(NAME.findall(formulas[1]))
-    ours, theirs = (plain(NAME.sub("", text)) for text in formulas)
-    if len(names) > 1 or "=" in theirs or (names and "=" in ours):
-        return formulas[0], formulas[1]
-    return plain(ours.rpartition("=")[2]), theirs
-
-
-@lru_cache(maxsize=4096)
-def reading(text: str) -> Reading | None:
-    """A formula, as `plain` gives it, as it is read; None where it cannot be."""
-    formula = MATRIX.sub(" ", UNIT.sub(r"\1", text))
-    if THOUSANDS.fullmatch(formula):
-        formula = formula.replace(",", "")
-    try:
-        return read(formula) if len(formula) <= MOST_CHARS else None
-    except UnreadableError:
-        return None
-
-
-def same_number(answer: str, right: str) -> bool:
-    r"""Whether both are one number: `75\%`, `1\frac{1}{2}`, `\frac{-1}{2}`."""
-    ours, theirs = reading(answer), reading(right)
-    if ours is None or theirs is None:
-        return False
-    return ours.number and theirs.number and ours.term == theirs.term
-
-
-def worked_out(answer: str, right: str, question: str = "") -> bool:
-    """Whether an answer leaves no more to be worked out than the right one.
+def is_right(answer: str, right: str, question: str = "") -> bool:
+    r"""Whether an answer is right, worked out, and in the form that was asked.
 
     Args:
         answer: as `answers.read_line` gives it.
@@ -127,61 +89,190 @@ def worked_out(answer: str, right: str, question: str = "") -> bool:
         question: what was asked; formulas stand between dollars, or between words.
 
     Returns:
-        False also for what cannot be read: brackets that do not close, an exponent above both
-        `MOST_POWER` and those of the right answer.
+        False also for what cannot be read, unless it is the right answer by its letters.
     """
-    ours, theirs = (reading(text) for text in bare(answer, right))
+    ours, theirs = shown(answer), shown(right)
+    if theirs.unit and ours.unit and theirs.unit != ours.unit:
+        return False
+    if _letters(ours.text) == _letters(theirs.text):
+        return True
+    asked = _asked(question[:MOST_QUESTION])
+    return any(
+        _agree(_tree(mine), _tree(due), asked)
+        for text in _percent(ours.text, theirs.text, question, asked)
+        for mine, due in _pairs(text, theirs.text)
+    )
+
+
+def _letters(text: str) -> str:
+    """A text by its letters; case does not count."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def _percent(ours: str, theirs: str, question: str, asked: Asked) -> Iterator[str]:
+    """An answer; with the sign for per cent of the right one; without that of the question."""
+    yield ours
+    signs = ours.endswith("%"), theirs.endswith("%")
+    if signs == (False, True) and NUMBER.fullmatch(ours):
+        yield ours + "%"
+    if signs == (True, False) and ("%" in question or "percent" in question):
+        bare = ours.rstrip("\\% ")
+        tree = _tree(bare)
+        if tree is not None and worth(tree).value not in asked.told:
+            yield bare
+
+
+def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
+    r"""What is compared: both as they are, then without the name of what was asked (`y=`)."""
+    yield ours, theirs
+    texts = [MEMBER.sub("", text) for text in (ours, theirs)]
+    names = [{re.split(r"[_=]", name)[0].strip() for name in NAME.findall(text)} for text in texts]
+    mine, due = (plain(NAME.sub("", text)) for text in texts)
+    if max(map(len, names)) > 1 or "=" in due or (mine, due) == (ours, theirs):
+        return
+    yield mine, due
+
+
+def _tree(text: str) -> Node | None:
+    r"""A formula as it is read, of `3\pm 1` both numbers; None for what cannot be read."""
+    try:
+        if BOTH.search(text):
+            signs = {"pm": "+-", "mp": "-+"}
+            both = [BOTH.sub(lambda sign, at=at: signs[sign[1]][at], text) for at in (0, 1)]
+            tree = Node("list", tuple(read(one) for one in both))
+        else:
+            tree = read(text)
+        worth(tree)
+    except UnreadableError:
+        return None
+    return tree
+
+
+def _settled(node: Node) -> tuple[frozenset[str], Node]:
+    """The letters of inequalities that are solved, and a formula with their intervals instead."""
+    solved = interval(node)
+    if solved is not None:
+        return frozenset({solved[0]}), solved[1]
+    if node.kind != "list":
+        return frozenset(), node
+    parts = [_settled(part) for part in node.of]
+    names = frozenset(name for names, _ in parts for name in names)
+    return names, Node("list", tuple(part for _, part in parts))
+
+
+def _agree(ours: Node | None, theirs: Node | None, asked: Asked) -> bool:
+    """Whether one formula is the other, worked out, and written so where the question holds it."""
     if ours is None or theirs is None:
         return False
-    if ours.folds > theirs.folds or ours.largest > max(MOST_POWER, theirs.largest):
+    (names, mine), (others, due) = _settled(ours), _settled(theirs)
+    if names and others and names != others:
         return False
-    if not ours.functions <= theirs.functions:
+    if mine.kind == "relation" != due.kind:
+        return _agree(_said(mine, asked), theirs, asked)
+    if mine.kind == "list" and (due.kind, due.text) == ("group", "()"):
+        mine = _tuple(mine)
+    right = worth(due)
+    held = asked.values if right.steps else asked.told
+    if right.value in held and written(ours) != written(theirs):
         return False
-    if ours.term == theirs.term and (not ours.folds or ours.size <= theirs.size):
-        forms = [_form(text) for text in bare(answer, right)]
-        return forms[0] == forms[1] or (forms[0], ours.term) not in _asked(question)
-    if ours.number or theirs.number:
-        return ours.number
-    if ours.size > theirs.size + MORE * (not theirs.folds):
+    if due.kind == mine.kind and due.kind in ("list", "group", "matrix"):
+        return _members_agree(mine, due, asked)
+    if due.kind == mine.kind == "relation" and (sides := _solved(mine, due)) is not None:
+        return _agree(*sides, asked)
+    made = worth(mine)
+    if made.value != right.value:
+        return _rounded(mine, right.number)
+    same_shape = not letters(right.value) or is_sum(mine) == is_sum(due)
+    return made.steps <= right.steps and same_shape
+
+
+def _tuple(found: Node) -> Node:
+    """The pair `(2,3)` that `x=2, y=3` says; another list as it is."""
+    pairs = [part.of for part in found.of if (part.kind, part.text) == ("relation", "=")]
+    if len(pairs) < len(found.of) or any(name.kind != "name" for name, _ in pairs):
+        return found
+    values = {name.text: value for name, value in pairs}
+    if len(values) < len(pairs):
+        return found
+    return Node("group", tuple(values[name] for name in sorted(values)), "()")
+
+
+def _said(equation: Node, asked: Asked) -> Node | None:
+    """What an equation says: `3` in `x=3` and in `3=x`; the last side of `2+5=7` and of `x+y=7`.
+
+    Not of an equation of the question; nor of several that do not hold as they stand.
+    """
+    if set(equation.text.split()) != {"="}:
+        return None
+    sides = [side for side in equation.of if side.kind != "name"] or list(equation.of)
+    new = len(sides) == 2 and worth(equation).value not in asked.values
+    return sides[-1] if new or len({worth(side).value for side in sides}) == 1 else None
+
+
+def _members_agree(ours: Node, theirs: Node, asked: Asked) -> bool:
+    """Whether lists, tuples, intervals or matrices agree in every element."""
+    if len(ours.of) != len(theirs.of) or ours.text != theirs.text:
         return False
-    own, due = set(parts(ours.term)), set(parts(theirs.term))
-    if any(map(_below, own)) and not any(map(_below, due)):
-        return False  # (x^2+3x)(x-5)/x
-    return not {(FORMULA, part) for part in own - due} & _asked(question)
+    mine, due = list(ours.of), list(theirs.of)
+    if ours.kind == "list":
+        for parts in (mine, due):
+            parts.sort(key=lambda part: repr(worth(_settled(part)[1]).value))
+    return all(_agree(one, other, asked) for one, other in zip(mine, due, strict=True))
 
 
-def _below(part: Any) -> bool:
-    """Whether a part of a formula is what it is divided by: letters, no number and no function."""
-    if part[0] != "pow":
+def _solved(ours: Node, theirs: Node) -> tuple[Node | None, Node | None] | None:
+    """What equations say of the letter that the right one is solved for; None where it is not.
+
+    An equation that is solved for no letter may stand for one with letters on both sides.
+    """
+    if ours.text != "=" or theirs.text != "=":
+        return None
+    for letter, due in (theirs.of, theirs.of[::-1]):
+        if letter.kind != "name":
+            continue
+        mine = next((b for a, b in (ours.of, ours.of[::-1]) if a == letter), None)
+        if mine is not None or not letters(worth(due).value):
+            return mine, due
+    return None
+
+
+def _rounded(ours: Node, right: Fraction | None) -> bool:
+    """Whether a decimal is a fraction that no decimal is, rounded or cut at its last place."""
+    bare = ours.of[0] if ours.kind == "minus" else ours
+    decimals = len(bare.text.partition(".")[2])
+    if right is None or bare.kind != "number" or decimals < DECIMALS or "(" in bare.text:
         return False
-    (_, base), (power, _) = part[1]
-    return power < 0 and base is not None and base[0] != "call"
-
-
-FORMULA = "formula"
-
-
-def _form(text: str) -> str:
-    """How a number is written, the first of `FORMS`; "" for a whole one."""
-    return next((form.pattern for form in FORMS if form.search(text)), "")
+    if pow(10, MOST_CHARS, right.denominator) == 0 or (ours.kind == "minus") != (right < 0):
+        return False
+    places = abs(right) * 10**decimals
+    if places < 10 ** (DECIMALS - 1):  # 0.0000000003 has one digit
+        return False
+    return value_of(bare.text) * 10**decimals in (int(places), round(places))
 
 
 @lru_cache(maxsize=1024)
-def _asked(question: str) -> frozenset[tuple[str, Any]]:
-    """The formulas of a question, with the sides of an equation and the members of a list.
+def _asked(question: str) -> Asked:
+    """What a question holds, in formulas between dollars and between words."""
+    between = ["".join(found) for found in DOLLARS.findall(question)]
+    values: set[Value] = set()
+    told: set[Value] = set()
+    around = [piece for words in BETWEEN for piece in words.split(question)]
+    for piece in {*between, *around}:
+        whole = _tree(shown(piece).text)
+        trees = [whole] if whole else [_tree(shown(side).text) for side in SIDES.split(piece)]
+        for tree in trees:
+            for node in nodes(tree) if tree else ():
+                made = worth(_settled(node)[1])
+                values.add(made.value)
+                if made.number is None or _literal(node):
+                    told.add(made.value)
+    return Asked(frozenset(values), frozenset(told))
 
-    Each is `FORMULA` and what `readings.parts` gives, or of a number its form and its value.
-    """
-    formulas: set[tuple[str, Any]] = set()
-    for segment in BETWEEN.split(question):
-        for text in {segment, *SIDES.split(segment)}:
-            shown = plain(text)
-            asked = reading(shown) if shown else None
-            if asked is None:
-                continue
-            if asked.number:
-                formulas.add((_form(shown), asked.term))
-            elif asked.size > 1 and asked.term[1] is not None:
-                formulas |= {(FORMULA, part) for part in parts(asked.term) if part[0] == "root"}
-                formulas.add((FORMULA, asked.term[1]))
-    return frozenset(formulas)
+
+def _literal(node: Node) -> bool:
+    """Whether a number is written out: whole, decimal, fraction, per cent, mixed, scientific."""
+    if node.kind in ("minus", "percent"):
+        return _literal(node.of[0])
+    if node.kind == "power":
+        return node.of[0].text == "10"
+    return node.kind in ("number", "mixed", "based") or scientific(node) or fraction(node)

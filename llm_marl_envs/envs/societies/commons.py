@@ -125,10 +125,10 @@ plan takes is no over-use, as everything in the last month.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, described
@@ -142,8 +142,8 @@ from llm_marl_envs.envs.societies.stock_experts import StockExperts
 from llm_marl_envs.envs.societies.stock_numbers import (
     alone,
     at_random,
+    highest,
     is_overuse,
-    most,
     optimum,
 )
 from llm_marl_envs.envs.societies.stock_tasks import stock_task_of_row, stock_tasks
@@ -199,7 +199,7 @@ class CommonsEnv(SocietyEnv):
             max_turns=options.turns,
             render_mode=options.render_mode,
         )
-        self.reward_range = (0.0, highest(self.source, self._rules_of(0)))
+        self.reward_range = (0.0, _highest(self.source, self._rules_of(0)))
 
     # -- the game ---------------------------------------------------------------------------------
     @property
@@ -297,15 +297,12 @@ class CommonsEnv(SocietyEnv):
 
 
 @lru_cache(maxsize=64)  # copies of an environment share their source
-def highest(source: TaskSource, rules: Rules) -> float:
+def _highest(source: TaskSource, rules: Rules) -> float:
     """The most that a seat can earn in the tasks of a source; the capacity is theirs."""
     if not rules.inverse and not rules.end:
         return float(rules.seats)  # one seat has what all can have
-    stocks = {(task.data["stock"], task.data["capacity"]) for task in source}
-    games = ((replace(rules, capacity=capacity), stock) for stock, capacity in stocks)
-    return max(
-        most(game, game.first(stock)) / optimum(game, game.first(stock)) for game, stock in games
-    )
+    pairs = {(rules.first(task.data["stock"]), task.data["capacity"]) for task in source}
+    return highest(rules, np.array([*pairs]))
 
 
 parallel_env, env = module_forms(CommonsEnv)

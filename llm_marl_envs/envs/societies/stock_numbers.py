@@ -8,7 +8,7 @@ Best responses to scripts are `stock_responses.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_marl_envs.envs.societies.stock import Rules, insatiable
+from llm_marl_envs.envs.societies.stock import INFLOW, Rules, insatiable
 
 Table = NDArray[np.float64]
 
@@ -54,13 +54,14 @@ def plan(rules: Rules, acting: int | None = None) -> Plan:
     totals = np.zeros((rules.months, rules.capacity + 1), int)
     hands, after = acting or rules.seats, growth(rules)
     free = rules.seats * rules.strength if rules.inverse else 0
+    units = np.arange(rules.capacity + 1)
+    most = np.array([min(stock, hands * rules.most(stock)) for stock in range(rules.capacity + 1)])
+    gained = free - units if rules.inverse else units
+    impossible = np.where(units <= most[:, None], 0.0, -np.inf)  # (s, taken)
+    left = np.maximum(units[:, None] - units, 0)  # (s, taken)
     for month in reversed(range(rules.months)):
-        for stock in range(rules.capacity + 1):
-            amounts = np.arange(min(stock, hands * rules.most(stock)) + 1)
-            gained = free - amounts if rules.inverse else amounts
-            paid = gained + _lasts(rules, after[stock - amounts], values[month + 1])
-            totals[month, stock] = paid.argmax()
-            values[month, stock] = paid.max()
+        paid = gained + _lasts(rules, after, values[month + 1])[left] + impossible
+        totals[month], values[month] = paid.argmax(axis=1), paid.max(axis=1)
     return Plan(values, totals)
 
 
@@ -86,11 +87,47 @@ def alone(rules: Rules, stock: int) -> float:
     return float(plan(rules, 1).values[0, stock]) / rules.seats
 
 
-def most(rules: Rules, stock: int) -> float:
-    """The most that any seat can be paid, where chance never ends an episode early."""
+def highest(rules: Rules, pairs: NDArray[np.int64]) -> float:
+    """What no seat can earn more than, in parts of the social optimum's pay.
+
+    Exact in the usual form: what one seat gets that takes all, where chance ends nothing early.
+
+    Args:
+        rules: of the game but for its capacity.
+        pairs: (tasks, 2) units of the first month, and the capacity, of the tasks.
+    """
+    stock, capacity = pairs.T
+    best = _sustained(rules, rules.end, stock, capacity) / rules.seats
     if rules.inverse:
-        return float(rules.months * rules.strength)
-    return float(plan(replace(rules, end=0.0)).values[0, stock])
+        return float((rules.months * -(-capacity // rules.seats) / best).max())
+    return float((_sustained(rules, 0.0, stock, capacity) / best).max())
+
+
+def _sustained(
+    rules: Rules, end: float, stock: NDArray[np.int64], capacity: NDArray[np.int64]
+) -> Table:
+    """(tasks,): what all are paid together who let it last, without the tables of `plan`.
+
+    In the usual form it is the social optimum: what is left doubles, with a chance of a half or
+    more, so no unit is better taken until a half of the capacity is left. A harm is cleared in each
+    month, but for what need never be. That is no more than its optimum, which gives up where a next
+    month is unlikely.
+    """
+    inflow = (INFLOW * capacity).astype(int)
+    free = rules.seats * -(-capacity // rules.seats)
+    paid, chance = np.zeros(len(stock)), 1.0
+    for month in range(1, rules.months):
+        if rules.inverse:
+            spared = (capacity - inflow) // 2 if month == rules.months - 1 else 0
+            left = np.minimum(stock, spared)
+            paid += chance * (free - stock + left)
+            stock = 2 * left + inflow
+        else:
+            left = np.minimum(stock, capacity // 2)
+            paid += chance * (stock - left)
+            stock = np.minimum(2 * left, capacity)
+        chance *= 1 - end
+    return paid + chance * (free if rules.inverse else stock)
 
 
 @lru_cache(maxsize=1024)

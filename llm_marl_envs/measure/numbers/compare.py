@@ -1,31 +1,40 @@
 """Is one side better than the other, and what does the answer hold for?
 
 With one result a side the tasks are what varies, and the answer is about *these two checkpoints*:
-another training run may differ. With several training runs a side the runs are permuted, and the
-answer is about the way they were trained. Owns both tests and the sentences that report them.
+another training run may differ. Tasks that share a prompt count together. With several training
+runs a side the runs are permuted, and the answer is about the way they were trained. Owns both
+tests and the sentences that report them.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.core.records import terms_of_wrappers
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.measure.numbers.estimates import (
-    RESAMPLES,
-    bootstrap_interval,
+    ALIKE,
+    FEWEST,
+    FEWEST_RUNS,
+    Estimate,
+    cluster_sums,
     exact_mean,
+    fewest_of,
     interquartile_mean,
-    quantile_interval,
+    over_tasks,
+    too_few,
+    variance_of_sum,
+    ways_of,
     wilson_interval,
 )
-from llm_marl_envs.measure.numbers.format import interval, number, p_value, percent
+from llm_marl_envs.measure.numbers.format import number, p_value, percent, with_interval
 from llm_marl_envs.measure.numbers.results import EVALUATION, POINT_FILE, read_results
 
 MAX_EXACT = 20_000
@@ -34,6 +43,12 @@ LEAST_DRAWN = 1 / (MAX_EXACT + 1)
 AT_ONCE = 2_000_000
 """So many numbers are permuted at once, however many tasks there are: SciPy holds copies of all."""
 METRICS = ("return", "success")
+RESETS = {
+    "other": "A and B played the tasks from other reset seeds, so what chance dealt differs, too: "
+    "for pairs evaluate both with the same --seed and --samples",
+    "unknown": "One side does not say which reset seeds it played (an older release wrote it), so "
+    "chance may have dealt otherwise: evaluate it again, into another folder",
+}
 # Sums of floats in another order differ in the last bits; such differences are alike.
 TIE = 1e-12
 
@@ -53,16 +68,19 @@ class Comparison:
         means: mean score of A and of B.
         iqm: interquartile mean over all runs and tasks, of A and of B.
         difference: mean of B - mean of A.
-        ci95: its 95 % bootstrap interval: over tasks, or over runs and then tasks. Of checkpoints
-            whose difference is the same on every task: that difference, for the return; for success
-            the interval if as many tasks differed from it as could with so many that do not.
-        iqm_difference, iqm_ci95: the same of the interquartile means; only for runs.
-        p: two-sided p-value of the permutation test.
-        smallest_p: the least that so few tasks or runs could give.
+        ci95: its 95 % interval: over tasks, as `over_tasks` has it, or Welch's over the means of
+            the runs. None of fewer than six clusters of tasks, or three runs a side.
+        why: why there is no interval; empty where there is one.
+        clusters: how many clusters the tasks of two checkpoints make, of each way of sharing.
+        iqm_difference: the same of the interquartile means; only for runs.
+        p: two-sided p-value of the permutation test; None of fewer than six clusters.
+        smallest_p: the least that so few clusters or runs could give.
         exact: whether all permutations were counted.
         failed: episodes of A and of B whose environment raised; they earned their floor.
         alike: whether the difference of two checkpoints is the same on every task.
         temperatures: those that A and B sampled at, where they are not the same; else nothing.
+        resets: "" where every run played each task from the same reset seeds; "other" where not,
+            and "unknown" where a file of an older release does not say.
     """
 
     of: str
@@ -72,27 +90,36 @@ class Comparison:
     means: tuple[float, float]
     iqm: tuple[float, float]
     difference: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
+    why: str
+    clusters: tuple[int, ...]
     iqm_difference: float | None
-    iqm_ci95: tuple[float, float] | None
-    p: float
+    p: float | None
     smallest_p: float
     exact: bool
     failed: tuple[int, int] = (0, 0)
     alike: bool = False
     temperatures: tuple[str, ...] = ()
+    resets: str = ""
 
 
 def compare(
-    a: Sequence[Scores], b: Sequence[Scores], *, metric: str = "return", seed: int = 0
+    a: Sequence[Scores],
+    b: Sequence[Scores],
+    *,
+    metric: str = "return",
+    seed: int = 0,
+    clusters: Mapping[str, Sequence[Hashable]] | None = None,
 ) -> Comparison:
     """Compare two sides of one or more runs, each a map task -> score.
 
     Args:
         a: one run or several of side A.
         b: of side B.
-        metric: what the scores are; only a name here.
-        seed: of the resampling.
+        metric: what the scores are; success is from 0 to 1.
+        seed: of the permutations that are drawn.
+        clusters: task -> what it shares with others, one key for each way of sharing; a task that
+            is missing stands alone. Only for one run a side: all runs play the same tasks.
 
     Raises:
         ValueError: a side is empty, one run against several, the runs played other tasks, or a
@@ -107,15 +134,16 @@ def compare(
     left, right = (np.array([[run[t] for t in tasks] for run in side]) for side in (a, b))
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
         raise ValueError("a score is NaN or infinite; nothing can be said of its side")
-    paired = len(a) == 1
-    test = _sign_flips(right[0] - left[0], seed) if paired else _run_permutations(left, right, seed)
-    p, smallest, exact = test
-    difference = float(right.mean() - left.mean())
-    iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
+    paired, differences = len(a) == 1, right[0] - left[0]
+    keys = [(clusters or {}).get(task, ()) for task in tasks]
+    ways = ways_of(keys, len(tasks))
     if paired:
-        ci, iqm_ci = _paired_interval(right[0] - left[0], metric, seed), None
+        found = over_tasks(differences, keys, reach=1.0 if metric == "success" else 0.0)
+        p, smallest, exact = _sign_flips(differences, ways, seed)
     else:
-        ci, iqm_ci = _stratified_intervals(left, right, seed)
+        found = _welch(left, right)
+        p, smallest, exact = _run_permutations(left, right, seed)
+    iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
     return Comparison(
         of="checkpoints" if paired else "runs",
         metric=metric,
@@ -123,14 +151,15 @@ def compare(
         runs=(len(a), len(b)),
         means=(float(left.mean()), float(right.mean())),
         iqm=iqm,
-        difference=difference,
-        ci95=ci,
+        difference=float(right.mean() - left.mean()),
+        ci95=found.ci95,
+        why=found.why,
+        clusters=tuple(int(way.max()) + 1 for way in ways) if paired else (),
         iqm_difference=None if paired else iqm[1] - iqm[0],
-        iqm_ci95=iqm_ci,
-        p=p,
+        p=None if paired and fewest_of(ways) < FEWEST else p,
         smallest_p=smallest,
         exact=exact,
-        alike=paired and float(np.ptp(right[0] - left[0])) <= TIE,
+        alike=paired and float(np.ptp(differences)) <= TIE,
     )
 
 
@@ -148,20 +177,44 @@ def _shared_tasks(runs: Sequence[Scores]) -> list[str]:
     return first
 
 
-def _sign_flips(differences: np.ndarray, seed: int) -> tuple[float, float, bool]:
+def _sign_flips(differences: np.ndarray, ways: np.ndarray, seed: int) -> tuple[float, float, bool]:
     """Two-sided sign-flip test of a mean of zero: (p, smallest possible p, exact).
 
-    If the sides are alike, each task's difference is as likely with the other sign.
+    If the sides are alike, each cluster's sum of differences is as likely with the other sign.
+    Where tasks are clustered in several ways: the largest p of these, see `_crossed_flips`.
     """
-    if len(differences) == 1:  # either sign is as far from zero; SciPy wants two numbers or more
+    fewest = fewest_of(ways)
+    if fewest == 1:  # either sign is as far from zero; SciPy wants two numbers or more
         return 1.0, 1.0, True
+    if len(ways) > 1:
+        return _crossed_flips(differences, ways, seed), max(2.0 / 2**fewest, LEAST_DRAWN), False
 
     def far(values: np.ndarray, axis: int) -> np.ndarray:
         return _tied(values.sum(axis=axis))
 
-    exact = 2 ** len(differences) <= MAX_EXACT
-    p = _permuted((differences,), far, "samples", seed)
-    return p, 2.0 / 2 ** len(differences) if exact else LEAST_DRAWN, exact
+    exact = 2**fewest <= MAX_EXACT
+    p = _permuted((cluster_sums(differences, ways[0]),), far, "samples", seed)
+    return p, 2.0 / 2**fewest if exact else LEAST_DRAWN, exact
+
+
+def _crossed_flips(differences: np.ndarray, ways: np.ndarray, seed: int) -> float:
+    """The largest p of flips of each way alone, and of all ways at once.
+
+    Flips of all ways at once count what tasks have of their own once for each way. So their sum is
+    scaled to the variance that the ways have together.
+    """
+    rng = np.random.default_rng(seed)
+    sums = [cluster_sums(differences, way) for way in ways]
+    alone = sum(float(of @ of) for of in sums)
+    together = variance_of_sum(differences, ways, corrected=False)
+    scale = math.sqrt(together / alone) if alone else 0.0
+    observed, hits = _tied(differences.sum()), np.zeros(len(ways) + 1)
+    most = max(1, AT_ONCE // max(map(len, sums)))
+    for first in range(0, MAX_EXACT, most):
+        size = min(most, MAX_EXACT - first)
+        flipped = [(2.0 * rng.integers(2, size=(size, len(of))) - 1) @ of for of in sums]
+        hits += [(_tied(of) >= observed).sum() for of in (*flipped, scale * sum(flipped))]
+    return float((hits.max() + 1) / (MAX_EXACT + 1))
 
 
 def _permuted(data: tuple[np.ndarray, ...], far: Any, kind: Any, seed: int) -> float:
@@ -190,18 +243,6 @@ def _tied(distances: np.ndarray) -> np.ndarray:
     return np.round(np.abs(distances), 12)
 
 
-def _paired_interval(differences: np.ndarray, metric: str, seed: int) -> tuple[float, float]:
-    """Bootstrap over tasks; of differences of success that are all alike, what could be otherwise.
-
-    Then at most the share `_unseen` of such tasks has another difference, which is from -1 to 1.
-    """
-    low, high = bootstrap_interval(differences.tolist(), seed=seed)
-    if metric == "success" and high - low <= TIE:
-        unseen = _unseen(len(differences))
-        return low - unseen * (1 + low), high + unseen * (1 - high)
-    return low, high
-
-
 def _unseen(n: int) -> float:
     """The largest share of tasks, at 95 %, of a kind of which n tasks showed none (Wilson)."""
     return wilson_interval(0, n)[1]
@@ -221,30 +262,17 @@ def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[f
     return p, least if exact else LEAST_DRAWN, exact
 
 
-def _stratified_intervals(
-    left: np.ndarray, right: np.ndarray, seed: int
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """95 % intervals of the differences of means and of interquartile means.
+def _welch(left: np.ndarray, right: np.ndarray) -> Estimate:
+    """The difference of the means over runs, with Welch's interval."""
+    from scipy.stats import ttest_ind
 
-    Runs are drawn anew within each side, then tasks, the same tasks for all runs.
-    """
-    rng = np.random.default_rng(seed)
-    means, iqms = [], []
-    for _ in range(RESAMPLES):
-        tasks = rng.integers(left.shape[1], size=left.shape[1])
-        a, b = (
-            side[rng.integers(len(side), size=len(side))][:, tasks].ravel()
-            for side in (left, right)
-        )
-        means.append(b.mean() - a.mean())
-        iqms.append(_iqm(b) - _iqm(a))
-    return quantile_interval(means), quantile_interval(iqms)
-
-
-def _iqm(values: np.ndarray) -> float:
-    ordered = np.sort(values)
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
+    a, b = (side.mean(axis=1) for side in (left, right))
+    difference, fewest = float(b.mean() - a.mean()), min(len(a), len(b))
+    if fewest < FEWEST_RUNS or max(np.ptp(a), np.ptp(b)) <= TIE:
+        why = too_few(fewest, "runs") if fewest < FEWEST_RUNS else ALIKE
+        return Estimate(difference, None, len(a) + len(b), why)
+    low, high = ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    return Estimate(difference, (float(low), float(high)), len(a) + len(b))
 
 
 def results_at(path: str | Path) -> list[dict[str, Any]]:
@@ -304,6 +332,11 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
     return means
 
 
+def clusters_of(result: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Task id -> what it shares with others; nothing in files of older releases."""
+    return {task["task_id"]: tuple(task.get("clusters") or ()) for task in result["tasks"]}
+
+
 def compare_results(
     a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]], metric: str = "return"
 ) -> Comparison:
@@ -311,7 +344,7 @@ def compare_results(
 
     Raises:
         ValueError: results of different environments, arguments or tasks, one team that stands for
-            several runs, and as `compare`.
+            several runs, returns with prices beside returns without, and as `compare`.
     """
     for field in ("env_id", "env_kwargs", "tasks_sha256"):
         values = [result[field] for result in (*a, *b) if result.get(field) is not None]
@@ -320,12 +353,53 @@ def compare_results(
                 f"results of different environments: {field} is {values[0]!r:.200} and "
                 f"{odd[0]!r:.200}"
             )
+    _refuse_prices_inside([*a, *b])
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
     failed = tuple(sum(result.get("failed", 0) for result in side) for side in (a, b))
     sides = ([scores_of(result, metric) for result in side] for side in (a, b))
-    comparison = compare(*sides, metric=metric)
-    return replace(comparison, failed=failed, temperatures=_temperatures(a, b))
+    comparison = compare(*sides, metric=metric, clusters=_clusters(a[0], b[0]) if a and b else None)
+    return replace(
+        comparison, failed=failed, temperatures=_temperatures(a, b), resets=_resets([*a, *b])
+    )
+
+
+def _resets(results: Sequence[Mapping[str, Any]]) -> str:
+    """As `Comparison.resets`.
+
+    Older releases did not say. Their first sample had the reset seed of today, and further ones had
+    the same.
+    """
+    played = [{t["task_id"]: t.get("resets") for t in result["tasks"]} for result in results]
+    silent = [None in resets.values() for resets in played]
+    if not any(silent):
+        first, *others = ({t: sorted(seeds) for t, seeds in one.items()} for one in played)
+        return "other" if any(other != first for other in others) else ""
+    seeds = [result.get("seeds") for result in results]
+    if any(one != seeds[0] for one in seeds):
+        return "unknown" if None in seeds else "other"
+    return "" if all(silent) or all(r.get("samples") == 1 for r in results) else "unknown"
+
+
+def _refuse_prices_inside(results: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse returns with what wrappers paid, as older releases summed up, beside others."""
+    inside = [
+        bool((terms_of_wrappers(r.get("env_kwargs") or {}) or set()) & {*r.get("reward_terms", ())})
+        for r in results
+    ]
+    if any(inside) and not all(inside):
+        team = results[inside.index(True)].get("team")
+        raise ValueError(
+            f"the returns of {team!r:.80} hold what the channel or tools paid (an older release "
+            "summed them up), the others do not: run llm-marl eval again into its folder, which "
+            "only sums up what is there"
+        )
+
+
+def _clusters(*results: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Of each task, as the first result says that does: an episode that failed may not say it."""
+    each = [clusters_of(result) for result in results]
+    return {task: next((of[task] for of in each if of.get(task)), ()) for task in each[0]}
 
 
 def _temperatures(*sides: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -360,20 +434,23 @@ def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
 
 def report(result: Comparison) -> str:
     """What was found, in sentences."""
+    found = Estimate(result.difference, result.ci95, why=result.why)
     lines = [
         f"mean {result.metric}: A {number(result.means[0])}, B {number(result.means[1])}; "
-        f"B - A = {_change(result.difference, result.ci95)}"
+        f"B - A = {_change(found)}"
     ]
-    if result.iqm_ci95 is not None and result.iqm_difference is not None:
+    if result.iqm_difference is not None:
         lines.append(
             f"interquartile mean: A {number(result.iqm[0])}, B {number(result.iqm[1])}; "
-            f"B - A = {_change(result.iqm_difference, result.iqm_ci95)}"
+            f"B - A = {number(result.iqm_difference, sign=True)}"
         )
     if any(result.failed):
         lines.append(
             f"episodes that failed, because the environment raised: A {result.failed[0]}, B "
             f"{result.failed[1]}; each counts as the smallest return that the environment declares"
         )
+    if result.resets:
+        lines.append(RESETS[result.resets])
     if result.temperatures:
         a, b = result.temperatures
         lines.append(
@@ -382,24 +459,47 @@ def report(result: Comparison) -> str:
     if result.alike:
         lines.append(
             f"B - A is the same on each of the {result.n_tasks} tasks. That is no certainty: up to "
-            f"{percent(_unseen(result.n_tasks))} of all tasks like these may be otherwise (95 %)."
+            f"{percent(_unseen(min(result.clusters)))} of all tasks like these may be otherwise "
+            "(95 %)."
         )
-    how = "exact" if result.exact else f"{MAX_EXACT} draws"
-    if result.of == "checkpoints":
-        lines += [
-            f"sign-flip test over {result.n_tasks} tasks ({how}): p = {p_value(result.p)}",
-            "This holds for these two checkpoints: the tasks vary, the training does not. "
-            "To compare ways of training, give several runs a side.",
-        ]
-    else:
-        lines += [
-            f"permutation test of {result.runs[0]} against {result.runs[1]} runs ({how}): "
-            f"p = {p_value(result.p)}; the least that so many runs can give is "
-            f"{p_value(result.smallest_p)}",
-            "This holds for runs trained in these two ways; the interval draws runs, then tasks.",
-        ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(_of_tasks if result.of == "checkpoints" else _of_runs)(result)])
 
 
-def _change(difference: float, ci95: tuple[float, float]) -> str:
-    return f"{number(difference, sign=True)}, 95 % interval {interval(ci95, sign=True)}"
+def _of_tasks(result: Comparison) -> list[str]:
+    """What the test of two checkpoints says, or why there is none."""
+    over = f"{result.n_tasks} tasks"
+    if (fewest := min(result.clusters)) < result.n_tasks:
+        ways = " and ".join(map(str, result.clusters))
+        over += f" in {ways} clusters, as tasks of one prompt count together"
+    if result.p is None:
+        return [
+            f"No interval and no p-value: of {over} fewer than {FEWEST} are independent, and so "
+            f"few say nothing of chance (the least p of {fewest} is {p_value(result.smallest_p)}).",
+        ]
+    return [
+        f"sign-flip test over {over} ({_how(result)}): p = {p_value(result.p)}",
+        "This holds for these two checkpoints: the tasks vary, the training does not. "
+        "To compare ways of training, give several runs a side.",
+    ]
+
+
+def _of_runs(result: Comparison) -> list[str]:
+    """What the test of several runs a side says."""
+    assert result.p is not None  # runs are permuted, however few there are
+    holds = "This holds for runs trained in these two ways, on these tasks"
+    few = f"; fewer than {FEWEST_RUNS} runs a side have no interval"
+    return [
+        f"permutation test of {result.runs[0]} against {result.runs[1]} runs ({_how(result)}): "
+        f"p = {p_value(result.p)}; the least that so many runs can give is "
+        f"{p_value(result.smallest_p)}",
+        f"{holds}{few if min(result.runs) < FEWEST_RUNS else ''}.",
+    ]
+
+
+def _how(result: Comparison) -> str:
+    return "exact" if result.exact else f"{MAX_EXACT} draws"
+
+
+def _change(found: Estimate) -> str:
+    shown = with_interval(found, sign=True)
+    return shown.replace(" [", ", 95 % interval [", 1) if found.ci95 else shown

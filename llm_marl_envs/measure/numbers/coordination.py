@@ -20,7 +20,7 @@ from llm_marl_envs.core.outcome import BESIDE
 from llm_marl_envs.core.records import Episode, Request, measured
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.tasks import Task
-from llm_marl_envs.measure.numbers.estimates import bootstrap_interval
+from llm_marl_envs.measure.numbers.estimates import over_tasks
 from llm_marl_envs.play.rollout import REPEATS, Failures, rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
@@ -156,21 +156,24 @@ class CooperationIndex:
     Attributes:
         mean: over the tasks that need a team; negative where a team earns less than one seat could.
             None where one seat alone can get everything (`info="full"`): nothing is credited.
-        ci95: its 95 % bootstrap interval over tasks, None with `mean`.
+        ci95: its 95 % interval over tasks, None with `mean` and of fewer than six clusters.
         above_solo: score - best solo, mean over all tasks, in units of reward.
         n_tasks: the tasks that need a team.
+        why: why a mean has no interval; empty where it has one.
     """
 
     mean: float | None
     ci95: tuple[float, float] | None
     above_solo: float
     n_tasks: int
+    why: str = ""
 
 
 def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex | None:
     """How far a team got beyond what one seat alone can get, by `env.bounds(task)`.
 
-    None where the bounds are not known.
+    None where the bounds are not known. They are of the task, and so is what is counted: neither
+    prices nor what a scheme pays.
 
     Args:
         env: one copy of the environment that the episodes were played in.
@@ -178,9 +181,11 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
     """
     inner = getattr(env, "unwrapped", env)
     returns: dict[str, list[float]] = {}
+    shared: dict[str, tuple[str, ...]] = {}
     for episode in measured(episodes):
-        returns.setdefault(episode.task_id, []).append(episode.team_return)
-    index, above = [], []
+        returns.setdefault(episode.task_id, []).append(episode.team_task_return)
+        shared[episode.task_id] = shared.get(episode.task_id) or episode.clusters
+    index, above, clusters = [], [], []
     for task_id, earned in returns.items():
         try:
             bounds = inner.bounds(inner.source.find(task_id))
@@ -189,13 +194,16 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
         above.append(sum(earned) / len(earned) - bounds.solo)
         if bounds.team > bounds.solo:
             index.append(above[-1] / (bounds.team - bounds.solo))
+            clusters.append(shared[task_id])
     if not above:
         return None
+    found = over_tasks(index, clusters) if index else None
     return CooperationIndex(
-        mean=sum(index) / len(index) if index else None,
-        ci95=bootstrap_interval(index) if index else None,
+        mean=found and found.mean,
+        ci95=found and found.ci95,
         above_solo=sum(above) / len(above),
         n_tasks=len(index),
+        why=found.why if found else "",
     )
 
 

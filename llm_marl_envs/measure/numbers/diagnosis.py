@@ -15,19 +15,23 @@ from statistics import fmean
 from typing import Any
 
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.measure.numbers.estimates import t_interval
+from llm_marl_envs.measure.numbers.estimates import (
+    FEWEST_ENTRIES,
+    correlation_of,
+    series_interval,
+)
 from llm_marl_envs.measure.numbers.format import number, percent
 
 Entry = Mapping[str, Any]
 
 COSINE = "/grad_cosine"
 """How the log's names of it end; what stands before is the policy's."""
-NOT_POLICIES = ("reward_terms/", "algorithm/")
+NOT_POLICIES = ("reward_terms/", "added_terms/", "algorithm/")
 """What stands before names that others choose, such as a reward term called "cut"."""
 LEAST_UPDATES = 20
 """Of a window, and of a run that is judged at all. The alarm of flat rewards waits as long."""
-LEAST_ENTRIES = 4
-"""Of a window: where several updates are one entry. Fewer give no standard error to speak of."""
+LEAST_ENTRIES = FEWEST_ENTRIES
+"""Of a window: where several updates are one entry."""
 NEARLY_ALL = 0.9
 """A share that counts as all: at most one group, episode or action in ten is otherwise."""
 SOLVED = 0.95
@@ -92,12 +96,8 @@ class Stretch:
         return sorted(name for name in names if not name.startswith(NOT_POLICIES))
 
     def bounds(self, name: str) -> tuple[float, float] | None:
-        """Student's 95 % interval of the mean; None for fewer than two values.
-
-        It takes entries as independent draws, which they nearly are while nothing is learned.
-        """
-        values = self.values(name)
-        return t_interval(values) if len(values) > 1 else None
+        """The 95 % interval of the mean, as of a series; None for too few values."""
+        return series_interval(self.values(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +161,17 @@ def _history(log: Sequence[Entry]) -> History | None:
 
 
 def _rose(first: Stretch, last: Stretch, name: str) -> bool:
-    """Whether the mean rose by more than both intervals together allow (Welch)."""
-    old, new = first.bounds(name), last.bounds(name)
-    if old is None or new is None:
+    """Whether the mean rose by more than both intervals together allow.
+
+    How much entries are like the ones before is taken of both stretches: either alone is short.
+    """
+    values = [stretch.values(name) for stretch in (first, last)]
+    if min(map(len, values)) < FEWEST_ENTRIES:
         return False
+    like = correlation_of(*values)
+    old, new = (series_interval(some, like) for some in values)
+    assert old is not None
+    assert new is not None
     doubt = math.hypot(old[1] - old[0], new[1] - new[0]) / 2
     return last.share(name) - first.share(name) > doubt
 

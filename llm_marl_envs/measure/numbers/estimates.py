@@ -16,9 +16,21 @@ from typing import Any
 
 import numpy as np
 
-RESAMPLES = 2000
 Z = 1.959964
 """The 0.975 quantile of the normal distribution."""
+FEWEST = 6
+"""Clusters below which nothing is said of chance: the signs of five flip in 32 ways, so that the
+least two-sided p-value is 0.06."""
+FEWEST_RUNS = 3
+"""Runs below which a mean over runs has no interval."""
+FEWEST_ENTRIES = 4
+"""Entries of a log below which their mean has no interval."""
+ALIKE = "all alike"
+"""Why there is no interval where nothing varied and no scale is known. That is no certainty."""
+
+Clusters = Sequence[Sequence[Hashable]]
+"""What each task shares with others: one key for each way of sharing, the same number for all
+tasks, e.g. (its helper's prompt, its main's prompt). Nothing: the task stands alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +39,77 @@ class Estimate:
 
     Attributes:
         mean: of `n` numbers.
-        ci95: its interval, None where there is none; without width where all numbers were alike,
-            which is no certainty.
+        ci95: its interval, None where there is none.
         n: tasks or runs that it was taken over, None where a file does not say.
+        why: why there is no interval, in a few words; empty where there is one, or nobody says.
     """
 
     mean: float
     ci95: tuple[float, float] | None = field(default=None, metadata={"needed": True})
     n: int | None = field(default=None, metadata={"key": "n_tasks"})
+    why: str = ""
 
 
-def over_tasks(per_task: Sequence[float]) -> Estimate:
-    """The mean of one number per task, with its bootstrap interval.
+def over_tasks(
+    per_task: Sequence[float] | np.ndarray,
+    clusters: Clusters | None = None,
+    *,
+    reach: float | None = None,
+) -> Estimate:
+    """The mean of one number per task, with Wilson's interval on its scale at an effective size.
+
+    The scale is 0 to 1 where all numbers are from 0 to 1: a task that was not drawn may have any
+    of these. Else it is from the least to the largest that was seen. See `effective_size`;
+    Student's quantile for the smallest number of clusters, less one, takes the place of the normal
+    one. There is no interval of fewer than `FEWEST` clusters.
+
+    Args:
+        per_task: the mean over each task's episodes, which are no independent draws.
+        clusters: of each task, in the same order; tasks are independent where None.
+        reach: of differences: how large they can be, to either side of 0; at least the largest
+            that was seen. None: the numbers are no differences.
 
     Raises:
-        ValueError: no numbers.
+        ValueError: no numbers, or clusters of another length.
     """
-    values = [float(value) for value in per_task]
-    interval = bootstrap_interval(values)
-    return Estimate(exact_mean(values), interval, len(values))
+    values = np.asarray(per_task, dtype=np.float64)
+    if not values.size:
+        raise ValueError("a mean needs at least one number")
+    ways = ways_of(clusters, len(values))
+    mean, fewest = exact_mean(values.tolist()), fewest_of(ways)
+    low, high = _scale(values, reach)
+    if fewest < FEWEST or not 0 < high - low < math.inf:
+        few = too_few(fewest, "tasks" if fewest == len(values) else "clusters")
+        why = few if fewest < FEWEST else ALIKE if low == high else "not finite"
+        return Estimate(mean, None, len(values), why)
+    size = effective_size((values - low) / (high - low), ways)
+    ends = _share_interval((mean - low) / (high - low), size, student(fewest - 1))
+    return Estimate(mean, (low + ends[0] * (high - low), low + ends[1] * (high - low)), len(values))
+
+
+def too_few(count: int, what: str) -> str:
+    """Why there is no interval of so few tasks, clusters or runs."""
+    return f"too few {what}: {count}"
+
+
+def _scale(values: np.ndarray, reach: float | None) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    if reach is not None:
+        return -max(reach, -low, high), max(reach, -low, high)
+    return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
 
 def over_runs(values: Sequence[float]) -> Estimate:
-    """The mean of one number per run, with Student's interval; one run alone has none.
+    """The mean of one number per run, with Student's interval; fewer than three runs have none.
 
     Raises:
         ValueError: no numbers.
     """
     interval = t_interval(values)
-    return Estimate(exact_mean(values), interval if len(values) > 1 else None, len(values))
+    if len(values) < FEWEST_RUNS:
+        why = too_few(len(values), "runs") if len(values) > 1 else ""  # one run is no mean
+        return Estimate(exact_mean(values), None, len(values), why)
+    return Estimate(exact_mean(values), interval, len(values))
 
 
 def share(
@@ -63,15 +117,29 @@ def share(
     solved: Sequence[float],
     clusters: Mapping[Any, Sequence[Hashable]] | None = None,
 ) -> Estimate:
-    """The share of solved tasks, mean over tasks, as `success_interval` has it."""
-    means = task_means(tasks, solved)
-    interval = success_interval(tasks, solved, clusters)
-    return Estimate(exact_mean(means), interval, len(means))
+    """The share of solved tasks, mean over tasks, as `over_tasks` has it.
+
+    Args:
+        tasks: the task of each episode.
+        solved: 1 where it solved its task, else 0.
+        clusters: of tasks; one that is missing stands alone.
+
+    Raises:
+        ValueError: as `by_task`, or a number of `solved` that is not from 0 to 1.
+    """
+    groups = by_task(tasks, solved)
+    if not all(0 <= value <= 1 for value in solved):
+        raise ValueError(f"successes from {min(solved)} to {max(solved)}: expected 0 to 1")
+    means = [math.fsum(of) / len(of) for of in groups.values()]
+    return over_tasks(means, [(clusters or {}).get(task, ()) for task in groups])
 
 
 def as_filed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """The `dict_factory` of `asdict` for files: an estimate's `n` is called `n_tasks` in them."""
-    return {"n_tasks" if name == "n" else name: value for name, value in fields}
+    filed = {"n_tasks" if name == "n" else name: value for name, value in fields}
+    if filed.get("why") == "":
+        del filed["why"]
+    return filed
 
 
 # -- the arithmetic -------------------------------------------------------------------------------
@@ -84,25 +152,6 @@ def exact_mean(values: Sequence[float]) -> float:
         return fmean(values)
     except (OverflowError, ValueError):  # too large a sum, or infinities of both signs
         return sum(values) / len(values)
-
-
-def bootstrap_interval(per_task: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of a mean, resampling tasks.
-
-    Samples of one task are not independent, so pass one mean per task.
-
-    Args:
-        per_task: one number per task, at least one.
-        seed: of the resampling.
-
-    Raises:
-        ValueError: no tasks.
-    """
-    values = np.asarray(per_task, dtype=np.float64)
-    if not values.size:
-        raise ValueError("a bootstrap interval needs at least one task")
-    draws = np.random.default_rng(seed).integers(values.size, size=(RESAMPLES, values.size))
-    return quantile_interval(values[draws].mean(axis=1))
 
 
 def quantile_interval(draws: Sequence[float] | np.ndarray) -> tuple[float, float]:
@@ -125,11 +174,55 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     if n == 1:
         return mean, mean
     spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    t = _t(n - 1)
+    t = student(n - 1)
     return mean - t * spread, mean + t * spread
 
 
-def _t(freedom: int) -> float:
+def series_interval(
+    values: Sequence[float], correlation: float | None = None
+) -> tuple[float, float] | None:
+    """95 % interval of the mean of numbers that follow each other in a log; None of too few.
+
+    Student's at an effective size: of n numbers whose correlation with the ones before is r,
+    n (1 - r) / (1 + r) tell as much if they were independent, at least two. A straight line counts
+    as no noise.
+
+    Args:
+        values: in the order of the log.
+        correlation: r, `correlation_of` these values where None.
+    """
+    if (n := len(values)) < FEWEST_ENTRIES:
+        return None
+    r = correlation_of(values) if correlation is None else correlation
+    off, mean = _off_line(values), exact_mean(values)
+    size = max(2.0, n * (1 - r) / (1 + r))
+    half = student(size - 1) * math.sqrt(float(off @ off) / (n - 2) / (size - 1))
+    return mean - half, mean + half
+
+
+def correlation_of(*stretches: Sequence[float]) -> float:
+    """How much the numbers of stretches of a log are like the ones before, from 0 to 0.99.
+
+    After a straight line is taken out of each, and corrected for what that takes away (Kendall
+    1954). Each has `FEWEST_ENTRIES` numbers or more.
+    """
+    off = [_off_line(values) for values in stretches]
+    n, spread = min(map(len, off)), math.fsum(float(one @ one) for one in off)
+    if spread <= 0 or n <= 5:
+        return 0.0
+    r = math.fsum(float(one[1:] @ one[:-1]) for one in off) / spread
+    return min(max((n * r + 2) / (n - 5), 0.0), 0.99)
+
+
+def _off_line(values: Sequence[float]) -> np.ndarray:
+    """What numbers are off the straight line that fits them best."""
+    numbers = np.asarray(values, dtype=np.float64)
+    times = np.arange(len(numbers)) - (len(numbers) - 1) / 2
+    off = numbers - numbers.mean()
+    return off - times * float(off @ times) / float(times @ times)
+
+
+def student(freedom: float) -> float:
     """The 0.975 quantile of Student's t."""
     from scipy.special import stdtrit
 
@@ -156,97 +249,98 @@ def wilson_interval(successes: float, n: float, z: float = Z) -> tuple[float, fl
     return low, 1.0 if successes == n else min(1.0, centre + half)
 
 
-def success_interval(
-    tasks: Sequence[Hashable],
-    solved: Sequence[float],
-    clusters: Mapping[Any, Sequence[Hashable]] | None = None,
-) -> tuple[float, float]:
-    """95 % interval of a success share, the mean over tasks: Wilson's at an effective size.
+def _share_interval(share: float, size: float, z: float) -> tuple[float, float]:
+    """Wilson's interval, which reaches farther towards the end that up to three draws are off.
 
-    One episode of each of n independent tasks: Wilson's interval of n draws. Else episodes share
-    tasks, or tasks share prompts, and n draws tell less than n independent ones, see
-    `effective_size`; and Student's quantile for the smallest number of clusters, less one, takes
-    the place of the normal one.
+    There Wilson's leaves out the truth too often, and its bound is that of a Poisson number at 95 %
+    (Brown, Cai and DasGupta 2001, p. 112).
+    """
+    from scipy.special import gammaincinv
 
-    Args:
-        tasks: the task of each episode.
-        solved: 1 where it solved its task, else 0.
-        clusters: task -> what it shares with others, one key for each way of sharing (the same
-            number for all tasks), e.g. (its helper's prompt, its main's prompt). None, or a task
-            that is missing: the task stands alone.
+    share = min(max(share, 0.0), 1.0)
+    low, high = wilson_interval(min(share * size, size), size, z)
+    rarer = min(share, 1 - share) * size
+    bound = float(gammaincinv(rarer, 0.05)) / size if 0 < rarer <= 3 else 0.5
+    return (min(low, bound), high) if share < 0.5 else (low, max(high, 1 - bound))
+
+
+# -- what hangs together --------------------------------------------------------------------------
+def ways_of(clusters: Clusters | None, n: int) -> np.ndarray:
+    """(ways of sharing, n): the number of each task's cluster.
 
     Raises:
-        ValueError: as `by_task`, or a number of `solved` that is not from 0 to 1.
+        ValueError: clusters of another number of tasks, or tasks with another number of ways.
     """
-    size, fewest = effective_size(tasks, solved, clusters)
-    means = task_means(tasks, solved)
-    share = math.fsum(means) / len(means)
-    z = Z if fewest in (1, len(solved)) else _t(fewest - 1)
-    return wilson_interval(min(share * size, size), size, z)
+    keys = [tuple(of) for of in (((),) * n if clusters is None else clusters)]
+    if len(keys) != n:
+        raise ValueError(f"clusters of {len(keys)} tasks, expected {n}")
+    count = max(map(len, keys)) or 1
+    keys = [of or (("task", place),) * count for place, of in enumerate(keys)]
+    if odd := [of for of in keys if len(of) != count]:
+        raise ValueError(f"a task has {len(odd[0])} clusters, another one has {count}")
+    return np.array([_numbered([of[way] for of in keys]) for way in range(count)])
 
 
-def effective_size(
-    tasks: Sequence[Hashable],
-    solved: Sequence[float],
-    clusters: Mapping[Any, Sequence[Hashable]] | None = None,
-) -> tuple[float, int]:
-    """How many independent draws tell as much of the success share as these n episodes.
+def _numbered(keys: Sequence[Hashable]) -> list[int]:
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
-    n / d, where the design effect d is V (n - 1) / (p (1 - p)): the clustered variance of the
-    share over that of n independent draws. V is the cluster-robust variance; with two ways of
-    sharing V_first + V_second - V_both (Cameron, Gelbach and Miller 2011), at least each of them
-    alone, and so on for more ways. Each is corrected by G / (G - 1) for its G clusters.
 
-    V comes from few residuals where the share is near 0 or 1, and is 0 at them. So d is at least
-    its mean with the worst that the design allows, n / (the smallest number of clusters of a way),
-    in which d of the data weighs as much as there are episodes of the rarer outcome, and the worst
-    weighs one. At 0 and 1 the size is therefore the smallest number of clusters.
+def fewest_of(ways: np.ndarray) -> int:
+    """The number of clusters of the way that has the fewest."""
+    return int(ways.max(axis=1).min()) + 1
 
-    Returns:
-        The size, from 1 to n, and the smallest number of clusters of a way. Arguments and errors as
-        `success_interval`.
+
+def cluster_sums(parts: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """The sum of the parts of each cluster."""
+    return np.bincount(way, weights=parts)
+
+
+def variance_of_sum(parts: np.ndarray, ways: np.ndarray, *, corrected: bool = True) -> float:
+    """Variance of the sum of the parts, which correlate where a cluster of theirs is the same.
+
+    With two ways of sharing V_first + V_second - V_both (Cameron, Gelbach and Miller 2011), at
+    least each of them alone, and so on for more ways. Each is corrected by G / (G - 1) for its G
+    clusters, as of parts whose sum is 0.
     """
-    groups = by_task(tasks, solved)
-    if not all(0 <= value <= 1 for value in solved):
-        raise ValueError(f"successes from {min(solved)} to {max(solved)}: expected 0 to 1")
-    clusters_of, n = clusters or {}, len(solved)
-    ways = max((len(clusters_of.get(task, ())) for task in groups), default=0) or 1
-    keys = [_keys(task, clusters_of, ways) for task in groups]
-    means = [math.fsum(of) / len(of) for of in groups.values()]
-    share = math.fsum(means) / len(means)
-    fewest = min(len({key[way] for key in keys}) for way in range(ways))
-    worst, rarer = n / fewest, min(share, 1 - share) * n
-    if fewest == 1 or share in (0.0, 1.0):
-        return float(fewest), fewest
-    variance = _clustered_variance([(mean - share) / len(means) for mean in means], keys)
-    effect = max(1.0, variance * (n - 1) / (share * (1 - share)))
-    # Of two clusters a way, which are corrected by 2, d may be more than n.
-    return max(1.0, n / max(effect, (rarer * effect + worst) / (rarer + 1))), fewest
-
-
-def _keys(
-    task: Hashable, clusters: Mapping[Any, Sequence[Hashable]], ways: int
-) -> tuple[Hashable, ...]:
-    keys = tuple(clusters.get(task, ())) or (("task", task),) * ways
-    if len(keys) != ways:
-        raise ValueError(f"task {task!r}: {len(keys)} clusters, another task has {ways}")
-    return keys
-
-
-def _clustered_variance(parts: Sequence[float], keys: Sequence[tuple[Hashable, ...]]) -> float:
-    """Variance of the sum of the parts, which correlate where a key of theirs is the same."""
-    ways = range(len(keys[0]))
     total, alone = 0.0, []
     for several in range(1, len(ways) + 1):
         for chosen in combinations(ways, several):
-            sums: dict[tuple[Hashable, ...], float] = {}
-            for part, key in zip(parts, keys, strict=True):
-                place = tuple(key[way] for way in chosen)
-                sums[place] = sums.get(place, 0.0) + part
-            variance = math.fsum(x * x for x in sums.values()) * len(sums) / (len(sums) - 1)
+            sums = cluster_sums(parts, np.unique(chosen, axis=1, return_inverse=True)[1].ravel())
+            variance = float(sums @ sums) * (len(sums) / (len(sums) - 1) if corrected else 1.0)
             total += variance if several % 2 else -variance
             alone += [variance] if several == 1 else []
     return max(total, *alone)
+
+
+def effective_size(shares: Sequence[float] | np.ndarray, ways: np.ndarray) -> float:
+    """How many independent draws of 0 or 1 tell as much of the mean as the numbers of n tasks.
+
+    n / d, where the design effect d is V (n - 1) / (p (1 - p)): the clustered variance of the mean
+    p over that of n independent draws. d is less than 1 where the numbers vary less than 0 and 1
+    do, as means over samples.
+
+    V comes from few residuals where p is near 0 or 1, and is 0 at them. So d is its mean with the
+    worst that the design allows, n / (the smallest number of clusters of a way), in which d of the
+    data weighs as much as there are tasks of the rarer outcome, and the worst weighs one. At 0 and
+    1 the size is therefore the smallest number of clusters.
+
+    Args:
+        shares: one number from 0 to 1 per task.
+        ways: their clusters, two or more of each way, as `ways_of` has them.
+
+    Returns:
+        At least 1.
+    """
+    values, n = np.asarray(shares, dtype=np.float64), len(shares)
+    mean, worst = float(values.mean()), n / fewest_of(ways)
+    spread = mean * (1 - mean)
+    if spread <= 0:
+        return n / worst
+    effect = variance_of_sum((values - mean) / n, ways) * (n - 1) / spread
+    rarer = min(mean, 1 - mean) * n
+    # Of two clusters a way, which are corrected by 2, d may be more than n.
+    return max(1.0, n * (rarer + 1) / (rarer * effect + worst))
 
 
 def interquartile_mean(values: Sequence[float]) -> float:

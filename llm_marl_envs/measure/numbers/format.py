@@ -8,12 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from llm_marl_envs.measure.numbers.estimates import Estimate
+from llm_marl_envs.measure.numbers.estimates import ALIKE, Estimate
 
 NOTHING = "-"
 """What is not known."""
-ALIKE = "all alike"
-"""An interval without width, for that is no certainty."""
 # What sums of floats leave behind is no number to show.
 DUST = 1e-12
 
@@ -50,14 +48,17 @@ def interval(ci95: Sequence[float] | None, *, sign: bool = False) -> str:
     return f"[{number(low, sign=sign)}, {number(high, sign=sign)}]"
 
 
-def with_interval(estimate: Estimate | None) -> str:
-    """`0.50 [0.40, 0.60]`, `0.50 [all alike]`, `0.50` without interval; "-" for None."""
+def with_interval(estimate: Estimate | None, *, sign: bool = False) -> str:
+    """`0.50 [0.40, 0.60]`, or why there is none: `0.50 [too few tasks: 5]`; "-" for None."""
     if estimate is None:
         return NOTHING
-    if estimate.ci95 is None:
-        return number(estimate.mean)
-    shown = interval(estimate.ci95)
-    return f"{number(estimate.mean)} {f'[{ALIKE}]' if shown == ALIKE else shown}"
+    shown, mean = within(estimate, sign=sign), number(estimate.mean, sign=sign)
+    return f"{mean} {shown if shown.startswith('[') else f'[{shown}]'}" if shown else mean
+
+
+def within(estimate: Estimate, *, sign: bool = False) -> str:
+    """The interval of an estimate, or why it has none; empty where nobody says."""
+    return estimate.why if estimate.ci95 is None else interval(estimate.ci95, sign=sign)
 
 
 def p_value(p: float) -> str:

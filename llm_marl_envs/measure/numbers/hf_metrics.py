@@ -79,21 +79,28 @@ def rouge(
 # Each takes its inputs and options by name; `evaluate.combine` passes those of the others, too.
 
 
-def _coop_return(returns: Any, task_ids: Any, **_: Any) -> dict[str, Any]:
-    """Mean team return with a 95 % bootstrap interval over tasks."""
-    means = estimates.task_means(task_ids, returns)
-    low, high = estimates.bootstrap_interval(means)
-    return {"mean_return": sum(means) / len(means), "return_low": low, "return_high": high}
+def _coop_return(returns: Any, task_ids: Any, clusters: Any = None, **_: Any) -> dict[str, Any]:
+    """Mean team return with its 95 % interval over tasks; None of fewer than six.
+
+    Option `clusters`: task -> what it shares with others, one key for each way of sharing.
+    """
+    groups = estimates.by_task(task_ids, returns)
+    means = [math.fsum(of) / len(of) for of in groups.values()]
+    shared = [(clusters or {}).get(task, ()) for task in groups]
+    return _with_ends(estimates.over_tasks(means, shared), "mean_return", "return")
 
 
 def _success_rate(successes: Any, task_ids: Any, clusters: Any = None, **_: Any) -> dict[str, Any]:
-    """Share of solved episodes with its 95 % interval, Wilson's at the effective size.
+    """Share of solved episodes with its 95 % interval over tasks; None of fewer than six.
 
-    Option `clusters`: task -> what it shares with others, see `estimates.success_interval`.
+    Option `clusters`: task -> what it shares with others, one key for each way of sharing.
     """
-    means = estimates.task_means(task_ids, successes)
-    low, high = estimates.success_interval(task_ids, successes, clusters)
-    return {"success_rate": sum(means) / len(means), "success_low": low, "success_high": high}
+    return _with_ends(estimates.share(task_ids, successes, clusters), "success_rate", "success")
+
+
+def _with_ends(found: estimates.Estimate, name: str, start: str) -> dict[str, Any]:
+    low, high = found.ci95 or (None, None)
+    return {name: found.mean, f"{start}_low": low, f"{start}_high": high}
 
 
 def _pass_at_k(successes: Any, task_ids: Any, k: Any = 1, **_: Any) -> dict[str, Any]:

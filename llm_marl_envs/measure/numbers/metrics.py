@@ -19,6 +19,7 @@ from itertools import combinations
 from typing import Literal
 
 from llm_marl_envs.core.answers import canonical
+from llm_marl_envs.core.outcome import TINY, UNNAMED
 from llm_marl_envs.core.records import Episode, StopReason, Turn
 from llm_marl_envs.measure.numbers import society
 
@@ -38,7 +39,7 @@ class Metric:
         compute: its value, None where there is none: of a turn if `of` is "action", else of an
             episode and, where the name holds a place, of what stands there.
         places: what may stand in the name's place, of some episodes.
-        interval: of its mean over tasks: "bootstrap", "wilson" (at an effective size) or None.
+        interval: whether its mean over tasks has one.
         log: its names in the log of a training.
         path: where the summary of an evaluation holds it, `ci95` where its interval.
         chart: the title of the curves that it is drawn among, None if it is not drawn.
@@ -53,7 +54,7 @@ class Metric:
     better: int = 0
     compute: Callable[..., float | None] | None = None
     places: Callable[[Sequence[Episode]], Iterable[str]] | None = None
-    interval: str | None = None
+    interval: bool = False
     log: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     ci95: tuple[str, ...] = ()
@@ -68,29 +69,45 @@ _of_action, _of_episode, _of_team, _of_run, _of_study = (
 
 # -- of an episode --------------------------------------------------------------------------------
 def episode_terms(episode: Episode) -> dict[str, float]:
-    """Name -> its sum over the episode, mean over its agents."""
-    terms: dict[str, float] = {}
-    for paid in (*episode.turns, *episode.idle.values()):
-        for name, value in paid.reward_terms.items():
-            terms[name] = terms.get(name, 0.0) + value / len(episode.agents)
+    """Name -> what the task paid under it, its sum over the episode, mean over its agents."""
+    terms = _mean_terms(episode, [p.reward_terms for p in (*episode.turns, *episode.idle.values())])
+    for name, value in added_terms(episode).items():
+        own = terms.pop(name, 0.0) - value
+        if abs(own) > TINY and name != UNNAMED:  # else the name is a wrapper's
+            terms[name] = own
     return terms
 
 
-def _term_names(episodes: Sequence[Episode]) -> Iterable[str]:
-    return dict.fromkeys(name for episode in episodes for name in episode_terms(episode))
+def added_terms(episode: Episode) -> dict[str, float]:
+    """The same of what wrappers paid or charged."""
+    return _mean_terms(episode, [p.added_terms for p in (*episode.turns, *episode.idle.values())])
+
+
+def _mean_terms(episode: Episode, terms: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for some in terms:
+        for name, value in some.items():
+            sums[name] = sums.get(name, 0.0) + value / len(episode.agents)
+    return sums
+
+
+def _names_in(
+    terms: Callable[[Episode], Mapping[str, float]], episodes: Sequence[Episode]
+) -> Iterable[str]:
+    return dict.fromkeys(name for episode in episodes for name in terms(episode))
 
 
 def _agents_paid_apart(episodes: Sequence[Episode]) -> Iterable[str]:
     """Agents, where some episode pays them differently; none where the reward is shared."""
     for episode in episodes:
-        returns = [episode.undiscounted_return(agent) for agent in episode.agents]
+        returns = [episode.task_return(agent) for agent in episode.agents]
         if any(abs(value - returns[0]) > 1e-9 for value in returns):
             return dict.fromkeys(agent for e in episodes for agent in e.agents)
     return ()
 
 
 def _return_of(episode: Episode, agent: str) -> float | None:
-    return episode.undiscounted_return(agent) if agent in episode.agents else None
+    return episode.task_return(agent) if agent in episode.agents else None
 
 
 def _tokens(episode: Episode, which: int) -> float | None:
@@ -172,10 +189,11 @@ _OF_EPISODES = (
         name="mean_return",
         title="mean return",
         unit="reward",
-        doc="undiscounted team return: what an agent earned over the episode, mean over agents",
+        doc="undiscounted team return: what the task paid an agent over the episode, mean over "
+        "agents; the `reward` of a log is what is learned from, with what wrappers paid",
         better=1,
-        compute=lambda episode: episode.team_return,
-        interval="bootstrap",
+        compute=lambda episode: episode.team_task_return,
+        interval=True,
         log=("reward", "eval_reward"),
         path=("mean_return",),
         ci95=("return_ci95",),
@@ -188,7 +206,7 @@ _OF_EPISODES = (
         doc="episodes that solved their task; nothing where the environment does not say",
         better=1,
         compute=lambda episode: None if episode.success is None else float(episode.success),
-        interval="wilson",
+        interval=True,
         log=("success", "eval_success"),
         path=("success",),
         ci95=("success_ci95",),
@@ -198,7 +216,8 @@ _OF_EPISODES = (
         name="pass@<k>",
         title="pass@<k>",
         unit="share",
-        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021)",
+        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021); each "
+        "episode has a reset seed of its own",
         better=1,
         path=("pass_at_k", "<k>"),
     ),
@@ -214,11 +233,23 @@ _OF_EPISODES = (
         name="reward_terms/<term>",
         title="term <term>",
         unit="reward",
-        doc="a named part of the reward, summed over the episode, mean over agents",
+        doc="a named part of what the task paid, summed over the episode, mean over agents",
         compute=lambda episode, name: episode_terms(episode).get(name, 0.0),
-        places=_term_names,
+        places=partial(_names_in, episode_terms),
         log=("reward_terms/<term>",),
         path=("reward_terms", "<term>"),
+        chart="Reward terms",
+    ),
+    _of_episode(
+        name="added_terms/<term>",
+        title="beside the task, <term>",
+        unit="reward",
+        doc="what a wrapper paid or charged, as the price of calls or a scheme's pay, summed over "
+        "the episode, mean over agents; learned from, and in no return, index or efficiency",
+        compute=lambda episode, name: added_terms(episode).get(name, 0.0),
+        places=partial(_names_in, added_terms),
+        log=("added_terms/<term>",),
+        path=("added_terms", "<term>"),
         chart="Reward terms",
     ),
     Metric(
@@ -258,7 +289,7 @@ _OF_EPISODES = (
         doc="(return - best solo) / (best team - best solo), mean over tasks that need a team: 0 "
         "is what one seat alone can get, 1 the most; nothing where the bounds are not known",
         better=1,
-        interval="bootstrap",
+        interval=True,
         path=("cooperation", "mean"),
         ci95=("cooperation", "ci95"),
     ),
@@ -532,6 +563,14 @@ _OF_EPISODES = (
         doc="tasks that were played; one whose every episode failed is in no mean",
         path=("n_tasks",),
     ),
+    _of_team(
+        name="resets",
+        title="reset seeds per task",
+        unit="count",
+        doc="different reset seeds that each task was played from: every sample has its own, so "
+        "that cards, ends and the like are dealt anew; the same for all teams",
+        path=("resets",),
+    ),
 )
 
 
@@ -712,26 +751,19 @@ _OF_STUDIES = (
         "self-play",
         "reward",
         "return of members of one team together",
-        interval="bootstrap",
+        interval=True,
     ),
     _of_study(
-        "cross_play", "cross-play", "reward", "return of members of two teams", interval="bootstrap"
+        "cross_play", "cross-play", "reward", "return of members of two teams", interval=True
     ),
-    _of_study("gap", "gap", "reward", "self-play minus cross-play", interval="bootstrap"),
-    _of_study(
-        "gap_over_teams",
-        "gap, interval over teams",
-        "reward",
-        "the gap of teams trained like these: teams are drawn, too",
-        interval="bootstrap",
-    ),
+    _of_study("gap", "gap", "reward", "self-play minus cross-play", interval=True),
     _of_study("expert_return", "experts", "reward", "return of scripted experts in all seats"),
     _of_study(
         "lost",
         "return lost",
         "reward",
         "actual return minus that with one action or message changed",
-        interval="bootstrap",
+        interval=True,
     ),
     _of_study("mattered", "mattered", "share", "episodes whose return changed"),
     _of_study("changed", "changed", "share", "episodes in which the replacement said otherwise"),
@@ -742,7 +774,7 @@ _OF_STUDIES = (
         "success, temperature 1",
         "share",
         "solved episodes of a demo",
-        interval="wilson",
+        interval=True,
     ),
     _of_study("half_temperature_success", "success, temperature 0.5", "share", "likewise"),
     _of_study("greedy_success", "success, greedy", "share", "likewise"),

@@ -17,7 +17,13 @@ from typing import Any
 from llm_marl_envs.core.records import Episode, measured, plain, read_jsonl
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.measure.numbers.coordination import CooperationIndex
-from llm_marl_envs.measure.numbers.estimates import mean_pass_at_k, over_tasks, share, task_means
+from llm_marl_envs.measure.numbers.estimates import (
+    Estimate,
+    mean_pass_at_k,
+    over_tasks,
+    share,
+    task_means,
+)
 from llm_marl_envs.measure.numbers.society import AT_WORST_0, MEASURES
 from llm_marl_envs.measure.numbers.topography import Topography
 from llm_marl_envs.measure.numbers.values import mean, measure, over_actions
@@ -35,7 +41,7 @@ EXPECTED = (
     f"holds it as {EVALUATION}/, a demo's or a sweep's folder, a folder of such folders, or a file "
     "of episodes"
 )
-TERMS = "reward_terms/"
+TERMS, ADDED = "reward_terms/", "added_terms/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +50,19 @@ class TaskScore:
 
     Attributes:
         task_id: the task, "#<index>" where the environment names none.
-        returns: undiscounted team return of each episode.
+        returns: undiscounted team return of each episode, of what the task paid.
         solved: whether each solved it, None where the environment does not say.
         failed: how many of them failed.
+        resets: the reset seed of each; None in files of older releases.
+        clusters: what it shares with others, one key for each way of sharing.
     """
 
     task_id: str
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
     failed: int = 0
+    resets: tuple[int, ...] | None = None
+    clusters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.returns:
@@ -104,15 +114,18 @@ class TeamResult:
         failed: how many of them failed, because the environment raised.
         n_tasks: tasks played.
         samples: episodes per task and seed.
+        resets: reset seeds that a task was played from, the fewest of any task.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % interval, Wilson's at an effective size (`estimates.share`).
+        success_ci95: its 95 % interval, over tasks (`estimates.over_tasks`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task; empty where `success` is None.
-        mean_return: undiscounted team return, mean over episodes.
-        return_ci95: its 95 % bootstrap interval over tasks.
-        reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
-            what episodes that failed are counted at.
+        mean_return: undiscounted team return, of what the task paid, mean over episodes.
+        return_ci95: its 95 % interval, over tasks.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents, of the terms
+            that the task paid; they sum to `mean_return`. `failed` is what episodes that failed are
+            counted at.
+        added_terms: the same of what wrappers paid or charged; empty where none did.
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
@@ -121,6 +134,7 @@ class TeamResult:
         cost, faults, tasks: see there.
         topography: agent -> its topographic similarity; empty where nobody sends messages that the
             environment knows the meaning of.
+        no_interval: metric -> why it has no interval, of those that have none.
         society: measure of `society.py` -> its mean over the episodes that have it, one that failed
             counting as the worst; empty where no seats share something.
     """
@@ -129,12 +143,13 @@ class TeamResult:
     failed: int
     n_tasks: int
     samples: int
+    resets: int
     seeds: tuple[int, ...]
     success: float | None
     success_ci95: tuple[float, float] | None
     pass_at_k: dict[int, float]
     mean_return: float
-    return_ci95: tuple[float, float]
+    return_ci95: tuple[float, float] | None
     reward_terms: dict[str, float]
     cooperation: CooperationIndex | None
     match: float | None
@@ -144,6 +159,8 @@ class TeamResult:
     tasks: tuple[TaskScore, ...]
     topography: dict[str, Topography] = field(default_factory=dict)
     society: dict[str, float] = field(default_factory=dict)
+    added_terms: dict[str, float] = field(default_factory=dict)
+    no_interval: dict[str, str] = field(default_factory=dict)
 
 
 def summarise(
@@ -174,43 +191,57 @@ def summarise(
         )
     counted = measured(episodes)
     values = measure(counted)
-    for episode, earned in zip(counted, values["mean_return"], strict=True):
-        if not finite(earned):
-            raise ValueError(
-                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
-                f"{earned}; the environment paid something that is no number"
-            )
+    _check_finite(counted, values["mean_return"])
     places = [index // per_task for index in range(len(episodes))]
-    returns = over_tasks(task_means(places, _known(values["mean_return"])))
+    tasks = _tasks(counted, per_task)
+    clusters = [task.clusters for task in tasks]
+    returns = over_tasks(task_means(places, _known(values["mean_return"])), clusters)
     solved = _known(values["success"])
     has_success = len(solved) == len(counted)
-    success = share(places, solved, _clusters(counted, per_task)) if has_success else None
-    terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
+    success = share(places, solved, dict(enumerate(clusters))) if has_success else None
     return TeamResult(
         episodes=tuple(episodes),
         failed=sum(episode.failed for episode in episodes),
         n_tasks=len(episodes) // per_task,
         samples=samples,
+        resets=min(len({*task.resets}) for task in tasks if task.resets),
         seeds=tuple(seeds),
         success=success and success.mean,
         success_ci95=success and success.ci95,
         pass_at_k=_pass_at_k(places, solved, per_task) if has_success else {},
         mean_return=returns.mean,
-        return_ci95=returns.ci95 or (returns.mean, returns.mean),
-        reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
+        return_ci95=returns.ci95,
+        reward_terms=_terms(values, TERMS),
+        added_terms=_terms(values, ADDED),
         cooperation=cooperation,
         match=match,
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
         faults=_faults(counted, values),
-        tasks=_tasks(counted, per_task),
+        tasks=tasks,
         society=_society(counted, values),
+        no_interval=_whys(success=success, mean_return=returns, cooperation=cooperation),
     )
 
 
-def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
-    """Place of a task -> what it shares with others; an episode that failed may not say it."""
-    return {i // per_task: e.clusters for i, e in enumerate(episodes) if e.clusters}
+def _check_finite(episodes: Sequence[Episode], returns: Sequence[float | None]) -> None:
+    for episode, earned in zip(episodes, returns, strict=True):
+        if not finite(earned):
+            raise ValueError(
+                f"task {episode.task_id!r:.200}, reset seed {episode.seed}: the return is "
+                f"{earned}; the environment paid something that is no number"
+            )
+
+
+def _terms(values: Mapping[str, Sequence[float | None]], prefix: str) -> dict[str, float]:
+    """Name -> mean over the episodes."""
+    named = {name: of for name, of in values.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): mean(of) or 0.0 for name, of in named.items()}
+
+
+def _whys(**found: Estimate | CooperationIndex | None) -> dict[str, str]:
+    """Metric -> why it has no interval."""
+    return {name: one.why for name, one in found.items() if one is not None and one.why}
 
 
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
@@ -231,9 +262,12 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
         scores.append(
             TaskScore(
                 task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
-                returns=tuple(e.team_return for e in group),
+                returns=tuple(e.team_task_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
                 failed=sum(e.failed for e in group),
+                resets=tuple(e.seed for e in group),
+                # an episode that failed may not say it
+                clusters=next((e.clusters for e in group if e.clusters), ()),
             )
         )
     return tuple(scores)
@@ -295,7 +329,12 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     del fields["episodes"]
     for topography in fields["topography"].values():
         topography |= {name: None for name in ("value", "p") if not finite(topography[name])}
-    for name in ("topography", "society"):
+    for task in fields["tasks"]:
+        if not task["clusters"]:
+            del task["clusters"]
+    if result.cooperation is not None:  # `no_interval` has it
+        del fields["cooperation"]["why"]
+    for name in ("topography", "society", "added_terms", "no_interval"):
         if not fields[name]:
             del fields[name]
     if result.cost.calls is None:  # no seat had tools
@@ -309,8 +348,8 @@ class _Index:
     ci95: tuple[float, float] | None
 
     def __post_init__(self) -> None:
-        if (self.mean is None) is not (self.ci95 is None):
-            raise ValueError("cooperation: expected mean and ci95, or neither")
+        if self.mean is None and self.ci95 is not None:
+            raise ValueError("cooperation: expected no ci95 without a mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +358,7 @@ class _Summary:
 
     tasks: tuple[TaskScore, ...]
     mean_return: float
-    return_ci95: tuple[float, float]
+    return_ci95: tuple[float, float] | None
     success: float | None
     success_ci95: tuple[float, float] | None
     cooperation: _Index | None
@@ -329,6 +368,8 @@ class _Summary:
     faults: Mapping[str, float | None]
     match: float | None = None
     failed: int = 0
+    added_terms: Mapping[str, float] = field(default_factory=dict)
+    no_interval: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_result(path: str | Path) -> dict[str, Any]:
@@ -439,4 +480,5 @@ def _of_episodes(file: Path) -> dict[str, Any]:
         )
     episodes = [episode for some in tasks.values() for episode in some]
     about = {"env_id": episodes[0].env_id, "env_kwargs": plain(episodes[0].env_kwargs)}
+    about |= {"seeds": None}  # no transcript holds them
     return {**result_to_dict(summarise(episodes, counts.pop())), **about}

@@ -71,16 +71,16 @@ def survival(episode: Episode) -> float | None:
 
 
 def efficiency(episode: Episode) -> float | None:
-    """What seats were paid, as a share of the social optimum."""
+    """What the society paid its seats, as a share of the social optimum."""
     optima = _numbers(episode, "optimum")
-    return episode.team_return / optima[-1] if optima and optima[-1] > 0 else None
+    return episode.team_task_return / optima[-1] if optima and optima[-1] > 0 else None
 
 
 def inequality(episode: Episode) -> float | None:
     """The Gini coefficient of what seats were paid."""
     if not rounds_of(episode):
         return None
-    return gini([episode.undiscounted_return(agent) for agent in episode.agents])
+    return gini([episode.task_return(agent) for agent in episode.agents])
 
 
 def gini(pay: Sequence[float]) -> float | None:

@@ -20,12 +20,12 @@ from typing import Any
 from llm_marl_envs.files.json_files import from_json, read_json
 from llm_marl_envs.measure.numbers.estimates import Estimate
 from llm_marl_envs.measure.numbers.format import (
-    ALIKE,
     NOTHING,
     format_table,
     number,
     whole,
     with_interval,
+    within,
 )
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 from llm_marl_envs.measure.numbers.results import EVALUATION, SWEEP_FILE, read_results
@@ -247,10 +247,8 @@ def _latex(cell: Estimate | None, best: bool) -> str:
         return "--"
     mean = _tex(cell.mean)
     shown = rf"$\mathbf{{{mean}}}$" if best else f"${mean}$"
-    if cell.ci95 is None:
-        return shown
-    if cell.ci95[0] == cell.ci95[1]:
-        return rf"{shown} {{\scriptsize [{ALIKE}]}}"
+    if cell.ci95 is None or cell.ci95[0] == cell.ci95[1]:
+        return rf"{shown} {{\scriptsize [{why}]}}" if (why := within(cell)) else shown
     low, high = map(_tex, cell.ci95)
     return rf"{shown} {{\scriptsize $[{low}, {high}]$}}"
 

@@ -98,7 +98,8 @@ def in_summary(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate
         if value is not None:
             interval = dig(summary, metric.ci95) if metric.ci95 else None
             ends = interval and (interval[0], interval[1])
-            estimates[filled(place, metric.name)] = Estimate(value, ends)
+            why = "" if ends else dig(summary, ("no_interval", metric.name)) or ""
+            estimates[filled(place, metric.name)] = Estimate(value, ends, why=why)
     return estimates
 
 

@@ -179,7 +179,8 @@ def run_baselines(
     Args:
         env: makes a copy of the environment.
         policy: what the protocols ask.
-        plan: which episodes; `parallel` plays `n` samples of each, from which the oracle is made.
+        plan: which episodes; `parallel` plays `n` samples of each from its reset seed: the oracle
+            chooses among what a policy says, not among what chance deals.
         names: of `BASELINES`; all where None.
         n: samples of the oracle and votes of self-consistency.
         folder: one subfolder per baseline; interrupted ones go on, see `run_plan`.
@@ -193,7 +194,7 @@ def run_baselines(
     first = env()
     baselines = Baselines(results={}, skipped={})
     plans = {
-        name: replace(plan, samples=plan.samples * n) if name == PARALLEL else plan
+        name: replace(plan, samples=plan.samples * n, per_reset=n) if name == PARALLEL else plan
         for name in names or BASELINES
     }
     labels = {name: VOTES.format(n=n) if name == VOTING else name for name in plans}
@@ -261,7 +262,7 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
         raise ValueError(f"{result.samples} samples per task: expected a multiple of {n}")
     counted = measured(result.episodes)
     groups = [counted[i : i + n] for i in range(0, len(counted), n)]
-    best = [max(group, key=lambda e: (e.team_return, not e.failed)) for group in groups]
+    best = [max(group, key=lambda e: (e.team_task_return, not e.failed)) for group in groups]
     summary = result_to_dict(
         summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
     )

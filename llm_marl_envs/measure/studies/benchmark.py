@@ -151,14 +151,18 @@ def scored(
     """
     env = entry.made()
     _check_returns(entry, env, returns)
-    least = env.unwrapped.reward_range[0]
-    estimate = over_tasks([least if value is None else value for value in returns.values()])
-    ends = estimate.ci95 or (estimate.mean, estimate.mean)
+    least, source = env.unwrapped.reward_range[0], task_source(env)
+    assert source is not None  # entries without tasks have no digest of them
+    estimate = over_tasks(
+        [least if value is None else value for value in returns.values()],
+        [env.unwrapped.clusters(source[index]) for index in range(entry.tasks)],
+    )
+    ends = estimate.ci95  # a user's few tasks have none
     return {
         "score": entry.score(estimate.mean),
-        "score_ci95": [entry.score(end) for end in ends],
+        "score_ci95": ends and [entry.score(end) for end in ends],
         "mean_return": estimate.mean,
-        "return_ci95": [*ends],
+        "return_ci95": ends and [*ends],
         "failed": sum(value is None for value in returns.values()),
         "env_id": entry.id,
         "env_kwargs": plain(entry.kwargs),
@@ -288,7 +292,8 @@ def differences(stated: Any, again: Any, where: str = "") -> list[str]:
 
 
 def _alike(stated: Any, again: Any) -> bool:
-    if finite(stated) and finite(again):
+    whole = type(stated) is int and type(again) is int  # nobody rounds these
+    if not whole and finite(stated) and finite(again):
         return math.isclose(stated, again, rel_tol=ROUNDING, abs_tol=ROUNDING)
     return type(stated) is type(again) and stated == again
 
@@ -323,5 +328,5 @@ def bench_rows(results: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 def _cell(entry: Mapping[str, Any] | None) -> str:
     if entry is None:
         return ""
-    low, high = entry["score_ci95"]
-    return with_interval(Estimate(entry["score"], (low, high)))
+    ends = entry["score_ci95"]
+    return with_interval(Estimate(entry["score"], ends and (ends[0], ends[1])))

@@ -20,7 +20,7 @@ from llm_marl_envs.measure.dataset import FORMATS, SCHEMA_VERSION, features, row
 from llm_marl_envs.measure.paired import Stage
 from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.measure.run_manifest import package_versions, prompt_hashes
-from llm_marl_envs.measure.runner import Plan, starts_of
+from llm_marl_envs.measure.runner import Plan, resets_of, starts_of
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.play.rollout import failure_of
 from llm_marl_envs.policies import Team
@@ -105,8 +105,7 @@ def run_collect(
         transfer: allow a team that was trained in another environment or version.
 
     Raises:
-        ValueError: unknown names, samples that would all be alike, or a folder that holds another
-            collection.
+        ValueError: unknown names, greedy samples, or a folder that holds another collection.
         ImportError: `datasets` is not installed.
         Exception: what the environment raised first, where every episode of a shard failed; where
             some did, they are left out with a warning.
@@ -125,6 +124,7 @@ def run_collect(
         "tasks": plan.n_tasks,
         "samples": plan.samples,
         "seeds": list(plan.seeds),
+        **resets_of(plan),
         "format": shards.kind,
         "episodes_per_shard": shards.episodes,
         "episodes": len(starts),

@@ -110,11 +110,16 @@ def _contribution(
     by_task: dict[int, list[float]] = {}
     for i, loss in zip(having, lost, strict=True):
         by_task.setdefault(i // schedule.samples, []).append(loss)
+    clusters = schedule.clusters(actual)
     changed = [_said(episode, agent, turn) != _said(other, agent, turn) for episode, other in pairs]
     return Contribution(
         agent=agent,
         turn=turn,
-        lost=over_tasks([exact_mean(some) for some in by_task.values()]),
+        lost=over_tasks(
+            [exact_mean(some) for some in by_task.values()],
+            [clusters[task] for task in by_task],
+            reach=0.0,
+        ),
         mattered=sum(loss != 0 for loss in lost) / len(lost),
         changed=sum(changed) / len(changed),
         failed=sum(episode.failed or other.failed for episode, other in pairs),

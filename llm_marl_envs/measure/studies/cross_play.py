@@ -19,18 +19,12 @@ import numpy as np
 from llm_marl_envs.core.records import Episode, measured
 from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.measure.numbers.coordination import convention_match
-from llm_marl_envs.measure.numbers.estimates import (
-    RESAMPLES,
-    Estimate,
-    over_tasks,
-    quantile_interval,
-)
+from llm_marl_envs.measure.numbers.estimates import Clusters, Estimate, over_tasks
 from llm_marl_envs.measure.numbers.values import mean, measure
 from llm_marl_envs.measure.paired import Stage, returns_of
 from llm_marl_envs.policies import Team, check_team
 
 Matrix = tuple[tuple[float | None, ...], ...]
-MIN_TEAMS_TO_RESAMPLE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +69,8 @@ class CrossPlay:
         failed: episodes whose environment raised, of all seatings.
         self_play: the mean of the diagonal; its interval takes the teams as given.
         cross_play: the mean off the diagonal, likewise.
-        gap: self-play minus cross-play: what a team loses among strangers.
-        gap_ci95_over_teams: interval of the gap, resampling teams and tasks; None with fewer than 3
-            teams. It speaks of teams trained like these, the interval of `gap` of these teams
-            alone.
+        gap: self-play minus cross-play: what a team loses among strangers. Its interval speaks of
+            these teams on other tasks, not of teams trained like these.
         scores: (N, N, T) team returns, mean over samples.
         seatings: each filling of the seats that was played.
     """
@@ -96,7 +88,6 @@ class CrossPlay:
     self_play: Estimate | None = None
     cross_play: Estimate | None = None
     gap: Estimate | None = None
-    gap_ci95_over_teams: tuple[float, float] | None = None
     scores: tuple[tuple[tuple[float, ...], ...], ...] = ()
     seatings: tuple[Seating, ...] = ()
 
@@ -118,7 +109,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
     names = tuple(teams)
     pairs = _pairs(len(names), len(agents))
     returns: dict[tuple[int, ...], list[float]] = {}
-    seatings = []
+    seatings, clusters = [], []
     played = dict.fromkeys(seating for several in pairs.values() for seating in several)
     stage.expect(len(played) * len(schedule.starts))
     for seating in played:
@@ -126,7 +117,8 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         team = {agent: teams[name][agent] for agent, name in seats.items()}
         episodes = stage.play(team, schedule.starts)
         returns[seating] = schedule.per_task(returns_of(episodes))
-        seatings.append(_summed_up(stage.env, seats, episodes, returns[seating]))
+        clusters = schedule.clusters(episodes)
+        seatings.append(_summed_up(stage.env, seats, episodes, returns[seating], clusters))
     scores = _arranged(returns, pairs)
     same = np.eye(len(names), dtype=bool)
     own, other = scores[same].mean(axis=0), scores[~same].mean(axis=0)  # per task
@@ -145,10 +137,9 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         samples=schedule.samples,
         seed=stage.plan.seeds[0],
         failed=sum(seating.failed for seating in seatings),
-        self_play=over_tasks(own.tolist()),
-        cross_play=over_tasks(other.tolist()),
-        gap=over_tasks((own - other).tolist()),
-        gap_ci95_over_teams=_gap_over_teams(scores, stage.plan.seeds[0]),
+        self_play=over_tasks(own, clusters),
+        cross_play=over_tasks(other, clusters),
+        gap=over_tasks(own - other, clusters, reach=0.0),
         scores=_tuples(scores),
         seatings=tuple(seatings),
     )
@@ -178,12 +169,16 @@ def _tuples(values: np.ndarray) -> tuple[Any, ...]:
 
 
 def _summed_up(
-    env: Any, seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float]
+    env: Any,
+    seats: dict[str, str],
+    episodes: Sequence[Episode],
+    per_task: Sequence[float],
+    clusters: Clusters,
 ) -> Seating:
     judged = measure(measured(episodes), ["success"])["success"]
     return Seating(
         seats=seats,
-        mean_return=over_tasks(per_task),
+        mean_return=over_tasks(per_task, clusters),
         success=None if None in judged else mean(judged),
         failed=sum(episode.failed for episode in episodes),
         match=convention_match(env, episodes),
@@ -226,20 +221,3 @@ def check_teams(teams: Mapping[str, Team], agents: Sequence[str], at_least: int)
             check_team(team, agents)
         except ValueError as error:
             raise ValueError(f"team {name!r}: {error}") from error
-
-
-def _gap_over_teams(scores: np.ndarray, seed: int) -> tuple[float, float] | None:
-    n_teams, _, n_tasks = scores.shape
-    if n_teams < MIN_TEAMS_TO_RESAMPLE:
-        return None
-    rng = np.random.default_rng(seed)
-    gaps: list[float] = []
-    while len(gaps) < RESAMPLES:
-        drawn = rng.integers(n_teams, size=n_teams)
-        others = drawn[:, None] != drawn[None, :]  # a team drawn twice is no pair of strangers
-        if not others.any():
-            continue
-        means = scores[:, :, rng.integers(n_tasks, size=n_tasks)].mean(axis=2)
-        pairs = means[np.ix_(drawn, drawn)]
-        gaps.append(float(means[drawn, drawn].mean() - pairs[others].mean()))
-    return quantile_interval(gaps)

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.files.json_files import from_json, read_json, write_json
-from llm_marl_envs.measure.numbers.estimates import Estimate, as_filed
+from llm_marl_envs.measure.numbers.estimates import as_filed
 from llm_marl_envs.measure.numbers.format import format_table, number, whole, with_interval
 from llm_marl_envs.measure.numbers.values import title
 from llm_marl_envs.measure.studies.cross_play import CrossPlay, Matrix, axes_of
@@ -83,9 +83,6 @@ def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
     parts = [f"{about}\n{format_table(('row / column', *result.teams), lines)}"]
     names = ("self_play", "cross_play", "gap")
     rows = [(title(name), with_interval(getattr(result, name))) for name in names]
-    if result.gap is not None and result.gap_ci95_over_teams is not None:
-        over_teams = Estimate(result.gap.mean, result.gap_ci95_over_teams)
-        rows.append((title("gap_over_teams"), with_interval(over_teams)))
     rows.append((title("failed"), whole(result.failed)))
     parts.append(format_table(("", "95 % interval"), rows))
     if partners:

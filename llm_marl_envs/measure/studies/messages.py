@@ -153,7 +153,7 @@ class _Hearing:
         return MessageEffect(
             speaker=speaker,
             intervention=name,
-            lost=self.schedule.estimate(returns_lost(self.actual, again)),
+            lost=self.schedule.estimate(returns_lost(self.actual, again), self.actual, reach=0.0),
             heard=sum(heard for heard, _ in twins) / len(twins),
             parted=sum(parted for _, parted in twins) / len(twins),
             failed=sum(episode.failed or other.failed for episode, other in pairs),

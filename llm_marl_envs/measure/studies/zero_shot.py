@@ -13,7 +13,7 @@ from typing import Any
 from llm_marl_envs.core.experts import find_experts
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.measure.numbers.estimates import Estimate
+from llm_marl_envs.measure.numbers.estimates import Estimate, exact_mean
 from llm_marl_envs.measure.paired import Schedule, Stage, returns_of
 from llm_marl_envs.measure.studies.cross_play import check_teams
 from llm_marl_envs.policies import Policy, Team
@@ -69,7 +69,7 @@ def zero_shot(stage: Stage, teams: Mapping[str, Team]) -> tuple[ZeroShot, ...]:
             seats = {seat: policy if seat == agent else expert for seat in agents}
             return stage.play(seats, part.starts)
 
-        ceiling = part.estimate(returns_of(played(None, expert))).mean
+        ceiling = exact_mean(returns_of(played(None, expert)))
         for name, team in teams.items():
             for agent in agents:
                 episodes = played(agent, team[agent])
@@ -78,7 +78,7 @@ def zero_shot(stage: Stage, teams: Mapping[str, Team]) -> tuple[ZeroShot, ...]:
                         team=name,
                         agent=agent,
                         convention=convention,
-                        mean_return=part.estimate(returns_of(episodes)),
+                        mean_return=part.estimate(returns_of(episodes), episodes),
                         expert_return=ceiling,
                         failed=sum(episode.failed for episode in episodes),
                     )

@@ -90,6 +90,36 @@ def test_other_sites_and_other_names_are_refused(site: str) -> None:
     assert ask(site, "/games", DEBATE, Origin=site)[0] == 303
 
 
+CROSS = {"Sec_Fetch_Site": "cross-site"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [CROSS, CROSS | {"Sec_Fetch_Mode": "no-cors"}, {"Sec_Fetch_Site": "same-site"}],
+)
+def test_another_sites_page_makes_no_environment(
+    site: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by a form, nor by the address of a picture; a link to the first page is served."""
+    monkeypatch.setattr("llm_marl_envs.app.games.make", None)
+    evil, own = {"Referer": "http://evil.example/x"}, {"Referer": f"{site}/play"}
+    for path in ("/play/debate-v0?arg.turns=3", "/compare/debate-v0", "/watch/runs?run=x"):
+        for sent in (headers, headers | own, evil):
+            assert ask(site, path, **sent)[0] == 403
+    for sent in (headers, headers | own, evil, headers | {"Origin": site}):
+        assert ask(site, "/games", DEBATE, **sent)[0] == 403
+        assert ask(site, "/matches", DEBATE, **sent)[0] == 403
+    for sent in (headers, evil):
+        assert ask(site, "/", **sent)[0] == 200
+
+
+def test_own_pages_and_typed_addresses_are_served(site: str) -> None:
+    own = {"Referer": f"{site}/play/debate-v0?x=1"}
+    for sent in ({"Sec_Fetch_Site": "same-origin"} | own, {"Sec_Fetch_Site": "none"}, own, {}):
+        assert ask(site, "/play/debate-v0?arg.turns=3", **sent)[0] == 200
+        assert ask(site, "/games", DEBATE, **sent)[0] == 303
+
+
 @pytest.mark.parametrize("question", ["x", "-1", "9" * 99])
 def test_a_question_that_is_none(site: str, question: str) -> None:
     place = begun(site, **{"seat.debater_2": "you"})

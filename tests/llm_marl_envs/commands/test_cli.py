@@ -13,7 +13,7 @@ from support.toys import Relay, RelayExperts, WordPair
 from llm_marl_envs import cli
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands import COMMANDS, Command
-from llm_marl_envs.commands.options import assignments
+from llm_marl_envs.commands.options import assignments, file_to_write
 from llm_marl_envs.core import specs
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.specs import EnvSpec, list_envs, namespaces
@@ -168,7 +168,7 @@ def test_random_text_plays_where_there_is_no_expert(
         monkeypatch.setattr(RelayExperts, "first", without)
     else:
         monkeypatch.setattr(Relay, "experts", TextEnv.experts)
-    (tmp_path / "typed").write_text("", encoding="utf-8")
+    (tmp_path / "typed").write_text("\n", encoding="utf-8")
     with (tmp_path / "typed").open(encoding="utf-8") as source:
         monkeypatch.setattr(sys, "stdin", source)
         assert main(["play", "relay-v0"]) == 0
@@ -189,6 +189,110 @@ def test_every_environment_can_be_played(
     shown = capsys.readouterr().out
     assert "漢字" in shown
     assert "=== what happened ===" in shown
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "utf-16", "utf-32", "cp1252"])
+def test_input_that_is_no_text_is_a_mistake(
+    encoding: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = io.TextIOWrapper(io.BytesIO(b"caf\xe9\x81\n.\n"), encoding=encoding)
+    monkeypatch.setattr(sys, "stdin", typed)
+    assert main(["play", "word_pair-v0"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"no text in {encoding}" in error
+
+
+@pytest.mark.parametrize("typed", ["", None])
+def test_without_any_input_nobody_plays(
+    typed: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None if typed is None else io.StringIO(typed))
+    assert main(["play", "word_pair-v0"]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("llm-marl play: standard input is empty: type or pipe")
+    assert "what happened" not in said.out
+
+
+def test_input_that_ends_early_is_said_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("wrong\n.\n"))
+    assert main(["play", "word_pair-v0", "--agent", "left_0", "--set", "turns=3"]) == 0
+    assert capsys.readouterr().err.count("the input has ended") == 1
+
+
+def parsers() -> dict[str, Any]:
+    """Command -> its parser."""
+    subparsers: Any = cli._parser()._subparsers._group_actions[0]  # type: ignore[union-attr]
+    return subparsers.choices
+
+
+WRITTEN = [
+    (name, action)
+    for name, parser in parsers().items()
+    for action in parser._actions
+    if action.dest in ("output", "space", "slurm")
+    or (name in ("import-model", "warm-start", "pull-team") and action.dest == "folder")
+]
+"""(command, argument) where one names what is written."""
+
+
+@pytest.mark.parametrize(("command", "action"), WRITTEN, ids=lambda one: getattr(one, "dest", one))
+def test_what_is_written_has_a_path(
+    command: str,
+    action: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Nothing runs where it has none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert action.type("~/x") == str(tmp_path / "x")
+    refused = [
+        "",
+        " ",
+        "~nobody-there/x",
+        "a" * 5000,
+        *([".", "/", "x/"] if action.type is file_to_write else []),
+    ]
+    for path in refused:
+        for given in action.option_strings or [None]:
+            arguments = [path] if given is None else [f"{given}={path}"]
+            with pytest.raises(SystemExit) as stopped:
+                main([command, *["x"] * (action.option_strings == [] and 1), *arguments])
+            assert stopped.value.code == 2
+            error = capsys.readouterr().err
+            assert error.startswith(f"llm-marl {command}: argument ")
+            assert error.count("\n") == 1
+            assert len(error) < 300
+
+
+def test_commands_that_write_are_known() -> None:
+    assert len(WRITTEN) == 16, [(name, action.dest) for name, action in WRITTEN]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["tools"], 0, "calculate: the exact value"),
+        (["list"], 0, "debate-v0"),
+        (["spec", "debate-v0"], 0, "with -OO: run it without"),
+        (["schema"], 2, "llm-marl schema: Transformers reads docstrings"),
+    ],
+    ids=lambda one: one[0] if isinstance(one, list) else None,
+)
+def test_python_without_docstrings(arguments: list[str], status: int, words: str) -> None:
+    """As a module, too."""
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "llm_marl_envs", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == status, done.stderr
+    assert words in done.stdout + done.stderr
+    assert done.stderr.count("\n") == (status > 0)
 
 
 def test_input_may_be_piped() -> None:

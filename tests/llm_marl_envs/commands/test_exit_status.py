@@ -119,10 +119,12 @@ def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
 
         from trainers.running.processes import Processes
 
-        Processes(Accelerator(cpu=True)).stop(not_finite(3, "loss nan"))
+        Processes(Accelerator(cpu=True), lambda: "kept:\n3").stop(not_finite(3, "loss nan"))
 
     assert ending(work, "llm-marl train") == 1
-    assert "update 3: loss nan is not finite" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("llm-marl train: update 3: loss nan is not finite")
+    assert line.endswith("; kept: 3")
 
 
 def test_what_strangers_derive_from_our_failure_is_a_line(capsys: pytest.CaptureFixture[str]):

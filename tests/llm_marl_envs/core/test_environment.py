@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,18 @@ from pettingzoo.test import (
     parallel_seed_test,
     seed_test,
 )
-from support.toys import Relay, WordPair
+from support.toys import Coin, Relay, WordPair
 
+from llm_marl_envs import make
 from llm_marl_envs.core.outcome import gains
+from llm_marl_envs.core.records import episode_to_dict
+from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.measure.runner import Plan, evaluate_team
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies import RandomPolicy
+from llm_marl_envs.wrappers import GymSeat, Partners
 
 
 def solve(env: WordPair) -> dict[str, str]:
@@ -69,6 +79,50 @@ def test_chance_is_a_function_of_the_reset_seed_alone(word_pair: WordPair) -> No
     dealt(4)
     word_pair.redraw(9)
     assert word_pair.chance.random() == drawn != dealt(3)
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3), np.array(3)], ids=repr)
+def test_seeds_of_numpy_are_as_int(seed: Any) -> None:
+    """In every form of an environment, in episodes that are played, and in evaluations."""
+    partners = {"player_1": RandomPolicy()}
+    for make_one in (
+        Coin,
+        Relay,
+        lambda: make("kuhn_poker-v1", pioneer_observer=True),
+        lambda: make("collab_maze-v0", single_seat=True),
+        lambda: Partners(make("matrix_game-v1"), partners),
+    ):
+        one, two = make_one(), make_one()
+        assert one.reset(seed=seed) == two.reset(seed=3)
+        assert one.unwrapped.rng.getstate() == two.unwrapped.rng.getstate()
+        assert one.unwrapped.task == two.unwrapped.task
+    seat = GymSeat(Partners(make("matrix_game-v1"), partners))
+    assert seat.reset(seed=seed)[0] == seat.reset(seed=3)[0]
+    begun = Start(task=seed, seed=seed, sample_seed=seed)
+    assert (type(begun.seed), type(begun.sample_seed)) == (int, int)
+    team = {"left_0": RandomPolicy(), "right_0": RandomPolicy()}
+    played, same = (
+        rollout(VectorTextEnv([Coin()]), team, [start])[0]
+        for start in (begun, Start(task=3, seed=3, sample_seed=3))
+    )
+    assert json.dumps(episode_to_dict(played)) == json.dumps(episode_to_dict(same))
+    assert evaluate_team(Coin, team, n_tasks=2, seed=seed).seeds == (3,)
+
+
+@pytest.mark.parametrize(
+    "seed", [True, 1.0, "3", b"3", [3], np.float64(3), np.bool_(True)], ids=repr
+)
+def test_what_is_no_seed_is_named(seed: Any, relay: Relay) -> None:
+    words = rf"^\w*={re.escape(repr(seed))}: expected a whole number, got {type(seed).__name__}$"
+    for act in (
+        lambda: Coin().reset(seed=seed),
+        lambda: relay.reset(seed=seed),
+        lambda: Start(seed=seed),
+        lambda: Start(sample_seed=seed),
+        lambda: Plan(seeds=(seed,)),
+    ):
+        with pytest.raises(TypeError, match=words):
+            act()
 
 
 def test_the_last_turn_ends_an_episode_that_is_not_solved(word_pair: WordPair) -> None:

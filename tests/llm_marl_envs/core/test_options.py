@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
 import typing
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
+from contextlib import suppress
+from itertools import combinations
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -137,8 +139,6 @@ def test_every_choice_that_is_declared_can_be_made(env_id: str):
         for choice in choices_of(field.annotation):
             if (name, choice) == ("split", "all"):  # of rows alone
                 continue
-            if choice == "math" and find_spec("math_verify") is None:
-                continue
             needs = {"n_agents": 3} if choice == "evaluation" else {}
             made = make(env_id, **{name: choice, **needs})
             assert made.env_kwargs[name] == choice
@@ -175,6 +175,28 @@ def test_the_ends_of_every_range_can_be_played(env_id: str):
             env.reset(seed=0)
             assert env.agents, f"{name}={end}: nobody is there to act"
             assert env.env_kwargs[name] == end
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_any_two_arguments_at_their_ends_are_made_quickly(env_id: str):
+    """A page of the app makes an environment with whatever arguments its address has."""
+    begun = time.process_time()
+    sum(range(10**6))
+    unit = time.process_time() - begun
+    properties = options_at(env_id).model_json_schema()["properties"]
+    ends = [
+        (name, one[key])
+        for name, schema in properties.items()
+        for one in schema.get("anyOf", [schema])
+        for key in ENDS
+        if key in one
+    ]
+    make(env_id)  # what all share is made once
+    for first, second in combinations(ends, 2):
+        begun = time.process_time()
+        with suppress(ValueError):  # some do not go together
+            make(env_id, **dict([first, second]))
+        assert time.process_time() - begun < 20 * unit, (first, second)
 
 
 ENDS = ("minimum", "maximum")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,41 @@ def test_a_record_survives_json(text: str) -> None:
     one = episode(text)
     line = json.dumps(episode_to_dict(one, tokens=True))
     assert episode_from_dict(json.loads(line)) == one
+
+
+SURROGATES = st.text(st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff", "😀", "a", "é", '"']))
+
+
+@given(SURROGATES, SURROGATES, SURROGATES)
+def test_surrogates_that_stand_side_by_side_stay_two(said: str, key: str, value: str) -> None:
+    """In every text, in keys, and where nothing was written at all; two readings change nothing."""
+    info = {"arguments": {f"{key}k": [value, {"deep": {f"{value}v": said}}]}}
+    turn = dataclasses.replace(episode(said).turns[0], info=info)
+    one = episode(turns=(turn,), task_id=value, env_kwargs={"word": key})
+    data = episode_to_dict(one)
+    once = json.loads(json.dumps(data))
+    for read in (data, once, json.loads(json.dumps(once))):
+        back = episode_from_dict(read)
+        assert back.turns[0].action == said
+        assert back.turns[0].info == info
+        assert (back.task_id, back.env_kwargs) == (value, {"word": key})
+        assert json.dumps(episode_to_dict(back)) == json.dumps(data)
+    paired = re.search("[\ud800-\udbff][\udc00-\udfff]", f"{said} {key} {value}")
+    assert ("apart" in data) is bool(paired)
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        *([[["turns", 3, "info"], [0], False]], [[["turns"], [0], False]], [[["x"], [0], True]]),
+        *([[["task_id"], [0], False]], [[["task_id"], [99], False]], [[["task_id"], "x", False]]),
+        *([[["env_kwargs", "turns"], [0], True]], [[[], [0], False]], 3, [3], None, {"a": 1}),
+    ],
+)
+def test_places_of_surrogates_that_are_none_are_named(apart: object) -> None:
+    data = {**episode_to_dict(episode()), "apart": apart}
+    with pytest.raises(ValueError, match=r"transcript|apart|unpack"):
+        episode_from_dict(data)
 
 
 def test_tokens_are_left_out_unless_asked_for() -> None:

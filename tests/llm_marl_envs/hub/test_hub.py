@@ -22,6 +22,8 @@ from peft import LoraConfig
 from support.models import settings, untrained
 
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.team_files import load_team, save_team
+from trainers.weights.team_model import FullWeights
 
 TESTS = Path(__file__).parents[2]
 ENV = "matrix_game-v1"
@@ -225,6 +227,7 @@ HOSTILE: dict[str, tuple[dict[str, bytes | None], str]] = {
     "a_key_twice": ({"team.json": b'{"agents": {}, "agents": {}}'}, "team.json"),
     "no_safetensors": ({"a/adapter_model.safetensors": b"../../secret"}, "safetensors"),
     "no_team": ({"team.json": None}, "team.json"),
+    "large_team_file": ({"team.json": changed(note="x" * 2**21)}, "bytes"),
 }
 
 
@@ -259,6 +262,36 @@ def test_hostile_repositories_are_refused(server: Hub, cli: Cli, tmp_path: Path)
     assert not [path for path in left if path.name == "picture.png"]
     mistake(cli("eval", ENV, "--team", "hub:evil/code"), "modeling_mine.py")
     mistake(cli("pull-team", "evil/auto_map", "x"), "auto_map")
+
+
+def test_a_pull_says_sizes_and_has_a_bound(server: Hub, cli: Cli, tmp_path: Path):
+    weights = GOOD["a/adapter_model.safetensors"] + b"x" * 50_000
+    files = {**GOOD, "a/adapter_model.safetensors": weights}
+    server.holds("some/team", files)
+    mistake(cli("pull-team", "some/team", "x", "--most-gib", "0.00002"), "a/adapter_model.safet")
+    mistake(cli("pull-team", "some/team", "x", "--most-gib", "much"), "GiB")
+    server.repos["model", "some/team"].sizes["a/adapter_model.safetensors"] = 7
+    mistake(cli("pull-team", "some/team", "x", "--most-gib", "0.00002"), "more than 21,474 bytes")
+    assert not (tmp_path / "x").exists()
+    server.repos["model", "some/team"].sizes.clear()
+    done = cli("pull-team", "some/team", "x", "--most-gib", "0.001")
+    assert done.returncode == 0, done.stderr
+    assert f"{len(weights):,}  a/adapter_model.safetensors" in done.stdout
+    assert re.search(r"[\d,]+  bytes in \d+ files", done.stdout)
+    assert (tmp_path / "x" / "a" / "adapter_model.safetensors").read_bytes() == weights
+
+
+def test_all_chat_templates_of_a_team_go_along(server: Hub, cli: Cli, tmp_path: Path):
+    model, tokenizer = untrained()
+    template = tokenizer.chat_template
+    tokenizer.chat_template = {"default": template, "tool_use": f"{template} ", "rag.v2": template}
+    team = FullWeights(model, tokenizer, ["player_0", "player_1"])
+    env = {"env_id": ENV, "env_kwargs": {}, "max_completion_length": 4, "temperature": 1.0}
+    save_team(team, tmp_path / "made", env=env)
+    assert cli("push-team", "made", NAME).returncode == 0
+    assert cli("pull-team", NAME, "pulled").returncode == 0
+    pulled = load_team(tmp_path / "pulled").tokenizers["shared"]
+    assert pulled.chat_template == tokenizer.chat_template
 
 
 PLAY = """

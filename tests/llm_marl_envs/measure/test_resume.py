@@ -125,6 +125,19 @@ def test_another_evaluation_is_refused(tmp_path: Path, changes: dict[str, Any], 
     assert (tmp_path / "episodes.jsonl").read_bytes() == before
 
 
+def test_a_folder_whose_samples_shared_a_reset_is_not_gone_on_with(tmp_path: Path):
+    evaluate(tmp_path)
+    file = tmp_path / "plan.json"
+    plan = json.loads(file.read_text())
+    assert plan.pop("resets") == 2
+    file.write_text(json.dumps(plan))
+    with pytest.raises(ValueError, match=r"holds another evaluation \(resets: .* there, 2 asked"):
+        evaluate(tmp_path)
+    one = tmp_path / "one"  # a single sample has the reset seed that it always had
+    evaluate(one, plan=replace(PLAN, samples=1))
+    assert "resets" not in json.loads((one / "plan.json").read_text())
+
+
 def test_the_number_of_copies_may_change(tmp_path: Path):
     with pytest.raises(RuntimeError):
         evaluate(tmp_path, calls=2)

@@ -12,13 +12,15 @@ import ssl
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from email.message import Message
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 
+import numpy as np
 import pytest
 from support.pairings import stage
-from support.toys import BareParallel, Relay, WordPair, shaky
+from support.toys import BareAEC, BareParallel, Relay, WordPair, shaky
 
 from llm_marl_envs.core.records import (
     Branch,
@@ -207,7 +209,7 @@ def test_what_ends_the_program_ends_it(error: Any) -> None:
 
 @pytest.mark.parametrize(
     ("observation", "reward", "words"),
-    [(3, 1.0, "expected str, got int"), ("text", "much", "could not convert string to float")],
+    [(3, 1.0, "expected str, got int"), ("text", "much", "expected a finite number, got 'much'")],
 )
 def test_what_is_no_text_and_no_number_fails_the_episode(
     observation: Any, reward: Any, words: str
@@ -222,6 +224,93 @@ def test_what_is_no_text_and_no_number_fails_the_episode(
     assert words in str(episodes[0].failure)
     with pytest.raises((TypeError, ValueError), match=words):
         play(Odd, failures=False)
+
+
+class Unreadable:
+    """As a tensor of two numbers."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("two elements cannot be converted")
+
+    def __repr__(self) -> str:
+        return "two numbers"
+
+
+NO_REWARDS = [math.nan, -math.inf, None, "1.0", 1e200, 10**400, 1j, [1.0], np.float32("nan")]
+NO_REWARDS += [Unreadable()]
+
+
+@pytest.mark.parametrize("reward", NO_REWARDS, ids=lambda value: repr(value)[:9])
+@pytest.mark.parametrize("base", [WordPair, Relay])
+def test_what_is_no_reward_is_as_an_exception(base: Any, reward: Any) -> None:
+    """The same records but for the traceback, which names the agent, its turn and what came."""
+    episodes = play(shaky(base, in_places(1), "later", reward=reward))
+    raised = play(shaky(base, in_places(1), "later"))
+    for episode, same in zip(episodes, raised, strict=True):
+        assert dataclasses.replace(episode, failure=same.failure) == same
+    who = "runner_2, before its first turn" if base is Relay else "right_0, turn 1"
+    words = f"ValueError: reward 'bad' of {who}: expected a finite number, got {reward!r:.80}"
+    assert words in str(episodes[1].failure)
+    json.dumps(episode_to_dict(episodes[1]), allow_nan=False)
+    with pytest.raises(ValueError, match=re.escape(words.removeprefix("ValueError: "))):
+        play(shaky(base, in_places(1), "later", reward=reward), failures=False)
+
+
+def test_reward_terms_that_are_no_map_name_the_agent() -> None:
+    class Flat(WordPair):
+        def play(self, joint_action: Any) -> Any:
+            return dataclasses.replace(super().play(joint_action), reward_terms={"left_0": 1.0})
+
+    assert "reward_terms of left_0: expected name -> number, got 1.0" in str(play(Flat)[0].failure)
+
+
+def paying(base: Any, reward: Any, agent: str) -> Any:
+    """A stranger's environment that pays an agent `reward` in its second step; "absent": none."""
+
+    class Paying(base):
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            self.step_of_it = 0
+            return super().reset(seed, options)
+
+        def step(self, actions: Any) -> Any:
+            out = super().step(actions)
+            self.step_of_it += 1
+            rewards = self.rewards if base is BareAEC else out[1]
+            if self.step_of_it == 2:
+                rewards[agent] = reward
+                if reward == "absent":
+                    del rewards[agent]
+            return out
+
+    return Paying
+
+
+@pytest.mark.parametrize("reward", [*NO_REWARDS, "absent"], ids=lambda value: repr(value)[:9])
+@pytest.mark.parametrize(
+    ("base", "agent", "turn"), [(BareParallel, "tall_0", 1), (BareAEC, "first_0", 0)]
+)
+def test_a_stranger_s_reward_that_is_none_names_the_agent(
+    base: Any, agent: str, turn: int, reward: Any
+) -> None:
+    (first, *rest) = play(paying(base, reward, agent), copies=1)
+    whole = play(base)[0]
+    assert [t.action for t in first.turns] == [t.action for t in whole.turns[: len(first.turns)]]
+    assert first.failed
+    assert all(e.failed for e in rest)
+    # Nothing of the step is booked.
+    paid = [(t.agent, t.reward) for t in first.turns]
+    assert paid[-1][1] == 0
+    assert sum(reward for _, reward in paid) == (1.25 if base is BareParallel else 2.0)
+    what = f"reward of {agent}, turn {turn}: expected a finite number, got {reward!r:.80}"
+    missing = f"no reward of {agent}, turn {turn}: the step paid ["
+    assert (missing if reward == "absent" else what) in str(first.failure)
+
+
+@pytest.mark.parametrize("reward", [True, 2, np.float32(0.5), np.array(0.5), Fraction(1, 2)])
+def test_numbers_of_any_type_are_rewards(reward: Any) -> None:
+    episode = play(paying(BareParallel, reward, "tall_0"), copies=1)[0]
+    assert type(episode.turns[2].reward) is float
+    assert episode.turns[2].reward == float(reward)
 
 
 def test_a_stranger_at_the_table_fails_the_episode() -> None:
@@ -328,6 +417,14 @@ def test_an_episode_that_failed_counts_at_the_floor(floor: float) -> None:
     assert result.cost.turns_per_agent == sum(e.turns_per_agent for e in alive) / 12
     assert result.cooperation == cooperation_index(WordPair(), measured(result.episodes))
     assert result.faults.truncated_episodes == 0
+
+
+def test_a_reward_that_is_none_is_counted_at_the_floor() -> None:
+    raised, paid = (
+        evaluate(shaky(WordPair, in_places(1), "later", **pays)) for pays in ({}, {"reward": None})
+    )
+    assert raised.failed == paid.failed == 1
+    assert raised.tasks == paid.tasks
 
 
 def test_to_crash_is_never_better_than_the_worst() -> None:

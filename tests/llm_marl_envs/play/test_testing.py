@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.toys import Relay, WordExperts, WordPair
 
-from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.core.environment import Bounds, Outcome
 from llm_marl_envs.core.experts import Experts
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.spaces import Message, Observation, TextSpace
@@ -237,7 +237,6 @@ class DemonstratesAtRandom(Mutant):
         (IgnoresTheSeed, "equal actions differ"),
         (TermsDoNotSum, "reward terms sum to 0.3, the reward is 0.0"),
         (NoSuccess, "info lacks keys"),
-        (PaysNaN, "differ|reward nan"),
         (PaysTooMuch, "outside of the documented range"),
         (Forgets, "does not extend the one before"),
         (DropsTheAction, "does not extend the one before"),
@@ -259,6 +258,97 @@ class DemonstratesAtRandom(Mutant):
 def test_each_broken_rule_is_found(mutant: type[WordPair], words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_text_env(mutant)
+
+
+def test_a_reward_that_is_no_number_is_refused_by_the_environment_itself() -> None:
+    with pytest.raises(ValueError, match=r"reward 'odd' of left_0, turn 0: .*got nan"):
+        check_text_env(PaysNaN)
+
+
+class Spoken(Mutant):
+    """The right seat is shown what the left one wrote, when it arrives."""
+
+    def links(self) -> Mapping[str, Mapping[str, int]]:
+        return {"right_0": {"left_0": 1}}
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        outcome = super().play(joint_action)
+        shown = self.shown(joint_action["left_0"])
+        return self.changed(outcome, feedback={**outcome.feedback, **shown})
+
+    def shown(self, text: str) -> Mapping[str, str]:
+        heard = self.pass_on("left_0", text, ["right_0"])
+        return {agent: f"Left wrote {told}." for agent, told in heard.items()}
+
+
+class ShowsTheTextItself(Spoken):
+    def shown(self, text: str) -> Mapping[str, str]:
+        super().shown(text)
+        return {"right_0": f"Left wrote {text}."}
+
+
+class PassesNothingOn(Spoken):
+    def shown(self, text: str) -> Mapping[str, str]:
+        return {}
+
+
+class PassesOnToOthers(Spoken):
+    def shown(self, text: str) -> Mapping[str, str]:
+        return {**super().shown(text), **self.pass_on("left_0", text, ["left_0"])}
+
+
+class NarrowRange(Mutant):
+    reward_range = (0.0, 0.5)
+
+
+class LowBounds(Mutant):
+    def bounds(self, task: Task) -> Bounds:
+        return Bounds(random=0.0, solo=0.5, team=0.9)
+
+
+class UnorderedBounds(Mutant):
+    def bounds(self, task: Task) -> Bounds:
+        return Bounds(random=0.0, solo=2.0, team=1.0)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "words"),
+    [
+        (ShowsTheTextItself, "right_0 was shown what left_0 wrote where nothing arrives"),
+        (PassesNothingOn, "right_0 is shown texts of left_0, and none was handed"),
+        (PassesOnToOthers, "left_0 passed a text on to left_0, and links"),
+        (NarrowRange, "returned 1.0, outside of the documented range"),
+        (
+            LowBounds,
+            "experts returned more than the best of bounds.* in each of 3 episodes, by 0.1",
+        ),
+        (UnorderedBounds, r"\(random, solo, team\) are"),
+    ],
+)
+def test_what_random_text_never_shows_is_found(mutant: type[WordPair], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_text_env(mutant)
+
+
+def test_a_bound_that_is_a_mean_is_no_limit_of_one_episode() -> None:
+    said: list[str] = []
+    check_text_env(LowBounds, seeds=(0,), say=said.append)
+    assert "+0.1 at most from the best of bounds()" in said[0]
+
+
+def test_it_says_what_was_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    check_text_env(Spoken, seeds=(0, 5))
+    said = capsys.readouterr().out
+    for words in (
+        "word_pair holds on the reset seeds [0, 5]",
+        "experts: returns 1 to 1, in reward_range 0 to 1",
+        "experts who agree: returns 1 to 1",
+        "solved 2 of 2",
+        "texts of 1 pair of links() went through pass_on",
+    ):
+        assert words in said
+    check_text_env(Relay, seeds=(0,))
+    assert "no links(): nobody is shown what another one wrote" in capsys.readouterr().out
 
 
 class Fragile(Mutant):

@@ -121,7 +121,7 @@ def test_two_evaluations_side_by_side(tmp_path: Path):
         assert "Report: new against old" in shown
         assert "a not solved (0.00) → solved (1.00)" in shown
         assert "per episodeoldnewnew minus old, paired" in shown
-        assert "95 %: old all alike; new all alike" in shown
+        assert "95 %: old too few tasks: 1; new too few tasks: 1" in shown
         assert "old (n = 1) new (n = 1)" in re.sub(r"\s+", " ", shown.replace(") new", ") new"))
         assert [f"<h3>{name}</h3>" in page for name in names] == [True, True]
         assert "Recorded in summary.json of new" in shown

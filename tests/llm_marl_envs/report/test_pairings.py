@@ -34,7 +34,6 @@ def test_cross_play_is_read(tmp_path: Path):
         ("gap", {"mean": 0.5}, "'gap.ci95' is missing"),
         ("gap", 3, "gap: expected an object, got 3"),
         ("gap", {"mean": 0.5, "ci95": [1]}, "expected 2"),
-        ("gap_ci95_over_teams", ["low", "high"], "expected a finite number"),
         ("zero_shot", [{"team": "a"}], r"'\[0\]\.agent' is missing"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import time
 from pathlib import Path
@@ -68,10 +69,17 @@ def test_episodes_of_one_task_count_once():
 def test_a_change_is_paired():
     before = {("a", 0): 0.0, ("b", 0): 1.0, ("c", 0): 5.0}
     after = {("a", 0): 0.5, ("b", 0): 1.5, ("d", 0): 9.0}
-    one = change(before, after)
+    one = change(before, after, {})
     assert one is not None
-    assert (one.mean, one.ci95, one.n) == (0.5, (0.5, 0.5), 2)
-    assert change(before, {}) is None
+    assert (one.mean, one.ci95, one.n, one.why) == (0.5, None, 2, "too few tasks: 2")
+    assert change(before, {}, {}) is None
+    many = {(name, 0): float(name in "abcd") for name in "abcdefgh"}
+    none = dict.fromkeys(many, 0.0)
+    pairs = {task: (task[0] in "abcd", task[0]) for task in many}
+    for clusters, why in (({}, ""), (pairs, "too few clusters: 2")):
+        found = change(none, many, clusters)
+        assert found is not None
+        assert (found.mean, found.why) == (0.5, why)
 
 
 def test_t_interval_by_hand():
@@ -88,15 +96,21 @@ def test_a_curve_of_one_run_and_of_several():
     log = [{"step": i, "reward": float(i)} for i in range(1, 21)]
     one = curve([log], "reward")
     assert one is not None
-    assert one.window == 8
-    assert (one.steps[0], one.mean[0]) == (8, 4.5)
-    assert (one.steps[-1], one.mean[-1]) == (20, 16.5)
+    assert one.window == 10
+    assert (one.steps[0], one.mean[0]) == (10, 5.5)
+    assert (one.steps[-1], one.mean[-1]) == (20, 15.5)
+    assert one.high[-1] == pytest.approx(15.5)  # a straight line has no noise
     other = [{"step": i, "reward": float(i + 2)} for i in range(1, 11)]
     two = curve([log, other], "reward")
     assert two is not None
     assert (two.steps, two.mean[0]) == (tuple(range(1, 11)), 2.0)
-    # values 1 and 3: standard error 1, quantile 12.7062 for 1 degree
-    assert two.high[0] == pytest.approx(2 + 12.7062)
+    assert math.isnan(two.high[0])  # of two runs
+    three = curve(
+        [log, other, [{"step": i, "reward": float(i + 1)} for i in range(1, 11)]], "reward"
+    )
+    assert three is not None
+    # values 1, 2 and 3: standard error 1 / sqrt 3, quantile 4.3027 for 2 degrees
+    assert three.high[0] == pytest.approx(2 + 4.30265 / 3**0.5)
     assert curve([log], "absent") is None
 
 

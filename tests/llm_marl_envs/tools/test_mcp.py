@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import pickle
+import random
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,9 +23,13 @@ from llm_marl_envs.play.replay import replay
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.tools import mcp as module
+from llm_marl_envs.tools import mcp_guard
 from llm_marl_envs.tools.mcp import mcp, server_of
 
 pytest.importorskip("mcp")
+ODD = f"{sys.executable} {Path(__file__).parents[2] / 'support' / 'odd_mcp_server.py'}"
+ITEM = '{"a": [42, "caf\u00e9 \\"x\\""]}'
 
 SERVER = '''
 import os
@@ -142,3 +152,159 @@ def test_an_environment_goes_to_another_process(server: str) -> None:
     for copy in (env, again):
         copy.step('Call: add({"a": 2, "b": 3})')
         assert copy.observe("actor_0").messages[-1].content.splitlines()[1] == "> 5"
+
+
+# -- what servers answer --------------------------------------------------------------------------
+def answered(tool: str) -> str:
+    """What a tool of the odd server answers."""
+    kind = mcp(f"{ODD} answers#{tool}")
+    return kind.__new__(kind).call({}, None, random.Random(0))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("plain", "It is done.\nTwice."),
+        ("structured", ITEM),
+        ("alone", ITEM),
+        ("beside", f"It is done.\n{ITEM}"),
+        ("both", json.dumps(json.loads(ITEM), indent=1)),
+        ("wrapped", "5"),
+        ("embedded", "Oslo"),
+        (
+            "mixed",
+            "[image image/png]\n[audio audio/wav]\n[resource link notes file:///a.txt]\n"
+            f"[resource file:///c]\nOslo\n{ITEM}",
+        ),
+    ],
+)
+def test_all_that_an_answer_holds_is_told_once(tool: str, text: str) -> None:
+    assert answered(tool) == text
+
+
+@pytest.mark.parametrize(
+    ("tool", "word"),
+    [
+        ("failed", "42"),
+        ("failed_embedded", "^Oslo$"),
+        ("refused", "^q must be a town$"),
+        ("wrong", "none of the protocol: content.0"),
+    ],
+)
+def test_an_error_says_what_the_server_says(tool: str, word: str) -> None:
+    with pytest.raises(ValueError, match=word) as told:
+        answered(tool)
+    assert "\n" not in str(told.value)
+
+
+def test_a_list_of_tools_has_pages_and_an_end() -> None:
+    assert {"plain", "blocks"} <= {*server_of(f"{ODD} answers").tools()}
+    endless = server_of(f"{ODD} endless")
+    assert {*endless.tools()} == {*server_of(f"{ODD} answers").tools()}
+    endless.close()
+
+
+def test_what_a_server_prints_beside_its_answers_is_not_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own
+    assert answered("plain")
+    assert capfd.readouterr() == ("", "")
+
+
+# -- servers that do not answer -------------------------------------------------------------------
+@pytest.mark.parametrize(("tool", "end"), [("hangs", ""), ("blocks", " and is ended")])
+def test_a_call_that_is_not_answered_is_the_servers_fault(
+    tool: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = make("debate-v0", tools={"debater_0": [f"mcp:{ODD} {tool}#{tool}"]})
+    env.reset(seed=0)
+    first = server_of(f"{ODD} {tool}")
+    monkeypatch.setattr(module, "SECONDS", 0.4)
+    monkeypatch.setattr(module, "ALIVE", 0.3)
+    begun = time.perf_counter()
+    with pytest.raises(ConnectionError, match=f"call of '{tool}' within 0.4 s{end}$"):
+        env.step(f"Call: {tool}()")
+    assert time.perf_counter() - begun < 5
+    monkeypatch.undo()
+    assert (server_of(f"{ODD} {tool}") is first) is (not end)
+    server_of(f"{ODD} {tool}").close()
+
+
+def living(processes: str) -> list[int]:
+    """Those of a list of process ids that have not ended."""
+    found = []
+    for pid in map(int, processes.split()):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        found += [pid] if state != "Z" else []
+    return found
+
+
+def written(file: Path) -> str:
+    """What the silent server writes once it is there."""
+    until = time.monotonic() + 20
+    while not (file.is_file() and len(file.read_text().split()) == 3):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return file.read_text()
+
+
+def all_ended(processes: str) -> bool:
+    """Whether they end within some seconds."""
+    until = time.monotonic() + 10
+    while living(processes) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not living(processes)
+
+
+def test_a_server_that_never_answers_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SECONDS", 1.0)
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.2)
+    with pytest.raises(ConnectionError, match=r"no answer within 1 s$"):
+        mcp(f"{ODD} silent {tmp_path / 'pids'}#x")
+    assert living(written(tmp_path / "pids")) == []
+
+
+def test_a_guard_whose_process_is_gone_ends_the_server(tmp_path: Path) -> None:
+    guard = f"{sys.executable} -I -S {mcp_guard.__file__} $$ {ODD} silent {tmp_path / 'pids'}"
+    with subprocess.Popen(["sh", "-c", f"{guard} & wait"], start_new_session=True) as shell:
+        processes = written(tmp_path / "pids")
+        assert len(living(processes)) == 3
+        shell.kill()
+    assert all_ended(processes)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path, by: int) -> None:
+    program = (
+        f"from llm_marl_envs.tools.mcp import mcp; mcp({ODD + f' silent {tmp_path}/pids#x'!r})"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ)) as ours:
+        processes = written(tmp_path / "pids")
+        assert len(living(processes)) == 3
+        ours.send_signal(by)
+        ours.wait(30)
+    assert all_ended(processes)
+
+
+@pytest.mark.parametrize(
+    ("server", "error", "words"),
+    [
+        ("no-such-command x", ConnectionError, "no command 'no-such-command' on the path"),
+        ("python 'unclosed", ValueError, "python 'unclosed\": No closing quotation"),
+        (" ", ValueError, "expected a command"),
+        ("true", ConnectionError, "'true': .*Connection closed"),
+        ("http://127.0.0.1:9/mcp", ConnectionError, "127.0.0.1:9.*Connection refused"),
+        ("http://name.invalid/mcp", ConnectionError, "cannot be reached"),
+    ],
+)
+def test_a_start_that_fails_says_why(server: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as refused:
+        mcp(f"{server}#add")
+    assert "\n" not in str(refused.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.testing import check_text_env
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.wrappers import Memory
+from llm_marl_envs.wrappers import Memory, Tools
 
 LONG: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agents_net-v0", {"nodes": 4, "turns": 4}),
@@ -132,6 +133,55 @@ def test_two_memories_or_another_library_are_refused() -> None:
         Memory(make("debate-v0", memory={"max_chars": 9}), max_chars=9)
     with pytest.raises(TypeError, match="memory"):
         Memory(BareParallel(), max_chars=9)
+
+
+@pytest.mark.parametrize(("less", "due"), [(0, [3, 6]), (1, [2, 5])])
+def test_notes_are_due_when_a_chat_is_longer_than_it_may_be(less: int, due: list[int]) -> None:
+    """By one character: at first from the opening on, then with the notes, which count.
+
+    A turn has 74 characters, said and heard. Two turns are as long as a chat may be, or longer by
+    one. Notes have half of that, and what follows them is counted alike.
+    """
+    said = "a: " + "x" * 40
+    (_, second, *_) = talk(make("agents_net-v0", nodes=4), lambda _: said).trajectory("node_0")
+    assert len(said) + len(second.messages[-1].content) == 74
+    memory = {"max_chars": 2 * 74 - less, "resets": 2}
+    env = make("agents_net-v0", nodes=4, turns=7, memory=memory)
+
+    def say(request: Request) -> str:
+        return "n" * 99 if request.messages[-1].content.startswith(DEMAND) else said
+
+    own = talk(env, say).trajectory("node_0")
+    assert [place for place, turn in enumerate(own) if asked(turn)] == due
+
+
+@pytest.mark.parametrize("resets", [1, 3])
+def test_the_environment_says_how_many_chats_a_seat_may_have(resets: int) -> None:
+    """A trainer plans rows for as many; the last one grows on."""
+    env = make("agents_net-v0", nodes=4, turns=8, memory={"max_chars": 2, "resets": resets})
+    episode = talk(env, lambda request: f"text {request.turn}")
+    for agent in env.possible_agents:
+        own = episode.trajectory(agent)
+        begun = [turn for turn in own if turn.index == 0 or own[turn.index - 1].info.get("notes")]
+        assert len(begun) == env.unwrapped.chats == 1 + resets
+        assert len(own) == env.unwrapped.most_actions == 8 + resets
+
+
+@pytest.mark.parametrize("tools_first", [True, False])
+def test_notes_that_look_like_a_call_are_notes(tools_first: bool) -> None:
+    """Else a seat could call for ever, and its chat would grow."""
+    call = "Call: calculate(1 + 1)"
+    env = make("debate-v0", rounds=3)
+    tools = partial(Tools, given={"debater_0": ["calculate"], "calls": 9})
+    memory = partial(Memory, max_chars=60)
+    for wrap in (tools, memory) if tools_first else (memory, tools):
+        env = wrap(env)
+    episode = talk(env, lambda request: call if request.agent == "debater_0" else "x" * 50)
+    own = episode.trajectory("debater_0")
+    assert any(map(asked, own))
+    for turn in own:
+        assert ("notes" in turn.info) is asked(turn)
+        assert ("call" in turn.info) is not asked(turn) or turn.index >= 9
 
 
 def test_notes_of_many_lines_are_asked_for_once() -> None:

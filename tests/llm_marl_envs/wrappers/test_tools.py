@@ -31,7 +31,8 @@ from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.tools.base import Tool, ToolArguments
-from llm_marl_envs.wrappers import Partners, Tools
+from llm_marl_envs.wrappers import Memory, Partners, Tools
+from llm_marl_envs.wrappers.tools import CUT, MOST_RESULT
 
 HERE = __name__
 CALL = "Call: calculate(2 * 3)"
@@ -224,6 +225,103 @@ def test_a_bad_call_counts_and_costs(text: str) -> None:
     assert "act now" in turns[1].messages[-1].content
 
 
+class Cheap(Fixed):
+    """Costs next to nothing."""
+
+    name = "cheap"
+    price = 0.01
+
+
+class Dear(Fixed):
+    """Costs most, and depends on more than what a record holds."""
+
+    name = "dear"
+    price = 0.4
+    replayable = False
+
+
+@pytest.mark.parametrize("text", ["Call: search(a)", "Call: cheap(a)\nCall: dear(a)"])
+@pytest.mark.parametrize("order", [(Cheap, Dear), (Dear, Cheap)])
+def test_a_call_that_names_no_tool_costs_what_the_dearest_does(order: Any, text: str) -> None:
+    """Of the seat's own; else who does not know what to call would pay least."""
+    names = [f"{HERE}:{tool.__name__}" for tool in order]
+    env = make("debate-v0", tools={"debater_0": names, "debater_1": names[:1]})
+    told = {"debater_0": [text, "Call: cheap(a)", "Call: dear(a)"], "debater_1": [text]}
+    episode = talk(env, told)
+    paid = [turn.reward for turn in episode.trajectory("debater_0")[:3]]
+    assert paid == [-0.4, -0.01, -0.4]
+    assert episode.trajectory("debater_1")[0].reward == -order[0].price
+    assert env.unwrapped.reward_range[0] == make("debate-v0").unwrapped.reward_range[0] - 3 * 0.4
+
+
+@pytest.mark.parametrize(
+    ("tools", "replays"), [([Cheap], True), ([Dear], False), ([Cheap, Dear], False)]
+)
+def test_one_tool_that_does_not_replay_is_enough(tools: Any, replays: bool) -> None:
+    """Whichever seat has it."""
+    names = [f"{HERE}:{tool.__name__}" for tool in tools]
+    apart = {f"debater_{n}": [name] for n, name in enumerate(names)}
+    for given in ({"debater_0": names}, {"debater_0": names[::-1]}, apart):
+        assert make("debate-v0", tools=given).unwrapped.replayable is replays
+
+
+class Pure(Fixed):
+    """Pure and quick: nobody watches it."""
+
+    name = "pure"
+    seconds = None
+
+
+@pytest.mark.parametrize(
+    ("names", "blocks"), [("Pure", False), ("Dear", True), ("Pure Dear", True)]
+)
+def test_one_tool_that_waits_is_enough_for_threads(names: str, blocks: bool) -> None:
+    given = [f"{HERE}:{name}" for name in names.split()]
+    for tools in ({"debater_0": given}, {"debater_0": given[:1], "debater_1": given[-1:]}):
+        assert make("debate-v0", tools=tools).unwrapped.blocking is blocks
+
+
+def test_each_call_of_each_seat_draws_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fixed, "answer", staticmethod(lambda chance: str(chance.random())))
+    env = make("debate-v0", tools={"debater": [f"{HERE}:Fixed"], "calls": 2})
+    call = "Call: fixed()"
+    episode = talk(env, {agent: [call, call] for agent in env.possible_agents})
+    news = [t.messages[-1].content for t in episode.turns if "Result of" in t.messages[-1].content]
+    assert len({text.splitlines()[1] for text in news}) == len(news) == 6
+
+
+@pytest.mark.parametrize("price", [None, 0.0, 0.3])
+def test_a_seat_is_told_what_it_pays(price: float | None) -> None:
+    options = {} if price is None else {"price": price}
+    env = make("debate-v0", tools={"debater_0": [f"{HERE}:Dear"], **options})
+    turn = talk(env, {"debater_0": ["Call: dear()"]}).turns[0]
+    costs = f" (costs you {-turn.reward:g})" if turn.reward else ""
+    assert turn.reward == -(0.4 if price is None else price)
+    assert f"gives what a test wants{costs}\n" in f"{turn.messages[-1].content}\n"
+    (sheet,) = env.unwrapped.tool_sheets.values()
+    assert sheet.schemas[0]["function"]["description"] == f"gives what a test wants{costs}"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_result_is_cut_when_it_is_too_long(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fixed, "answer", "@" * (MOST_RESULT + more))
+    env = make("debate-v0", tools={"debater_0": [f"{HERE}:Fixed"]})
+    told = talk(env, {"debater_0": ["Call: fixed()"]}).trajectory("debater_0")[1].messages[-1]
+    assert told.content.count("@") == MOST_RESULT
+    assert (CUT in told.content) is bool(more)
+
+
+def test_calls_come_on_top_of_what_else_seats_do_beside_the_rules() -> None:
+    env = make("debate-v0", rounds=3)
+    bare = env.unwrapped.most_actions
+    Memory(env, max_chars=9, resets=5)
+    Tools(env, {"debater_0": ["calculate"], "calls": 2})
+    assert dict(env.unwrapped.beside) == {"debater_0": 7, "debater_1": 5, "debater_2": 5}
+    assert env.unwrapped.most_actions == bare + 7
+    other = Tools(make("debate-v0", rounds=3), {"debater_0": ["calculate"], "calls": 2})
+    assert Memory(other, max_chars=9, resets=5).unwrapped.beside == env.unwrapped.beside
+
+
 def test_calls_that_are_none_reach_the_rules() -> None:
     """Of a seat without tools, quoted, or after the last one."""
     env = make("debate-v0", tools={"debater_0": ["calculate"], "calls": 1})
@@ -393,6 +491,21 @@ def test_calls_are_no_messages() -> None:
         effects.append((silent.speaker, silent.lost.mean, silent.heard, silent.parted))
     assert effects[0] == effects[1]
     assert effects[0][1] > 0.5
+
+
+class Late(Fixed):
+    """Whose own work gives up."""
+
+    name, seconds = "late", 30.0
+
+    def call(self, arguments: Any, task: Any, chance: Any) -> str:
+        raise TimeoutError("after 2 s")
+
+
+def test_a_tool_that_gives_up_by_itself_did_not_take_all_its_seconds() -> None:
+    env = make("debate-v0", tools={"debater_0": [f"{HERE}:Late"]})
+    own = talk(env, {"debater_0": ["Call: late(x)"]}).trajectory("debater_0")
+    assert own[0].info["call"]["failed"] == "it failed: TimeoutError"
 
 
 def test_a_tool_that_hangs_does_not_hold_the_process(tmp_path: Path) -> None:

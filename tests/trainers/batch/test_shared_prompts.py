@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import warnings
 from pathlib import Path
@@ -112,6 +113,32 @@ def test_only_own_tokens_are_scored() -> None:
     )  # of tokens from the second on
 
 
+def test_equal_rows_train_on_different_tokens() -> None:
+    """Each has the scores and the gradient of what it trains on, and none of the others'."""
+    model = small(LlamaForCausalLM, tiny_tokenizer(), intermediate_size=32)
+    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    ids = torch.tensor([rows_of_a_tree()[0]] * 3 + [[*rows_of_a_tree()[0][:-1], 70]])
+    torch.manual_seed(1)
+    own = torch.randint(0, 2, (4, 12))
+    own[:3, 5] = torch.tensor([0, 1, 0])  # the first row does not train on it, the second does
+    labels = ids.clone()
+    labels[:, :-12] = -100
+    mine = labels.clone()
+    mine[:, -12:].masked_fill_(own == 0, -100)
+    found = []
+    for computed, asked in ((SharedPrompts(model, model, model, own), labels), (model, mine)):
+        model.zero_grad()
+        out = scored(computed, ids, torch.ones_like(ids), asked)
+        weigh = torch.randn(out.log_probs.shape, generator=torch.Generator().manual_seed(2))
+        ((out.log_probs + 0.3 * out.entropy * (mine[:, 1:] != -100)) * weigh).sum().backward()
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        found.append((out.log_probs.detach(), gradient))
+    (shared, moved), (whole, expected) = found
+    assert shared.ne(0).equal(mine[:, 1:] != -100)
+    assert torch.allclose(shared, whole, atol=1e-5)
+    assert float((moved - expected).norm()) < 1e-5 * float(expected.norm())
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "one pass": {},
     "KL and two iterations": {"beta": 0.1, "num_iterations": 2},
@@ -212,6 +239,15 @@ def test_whole_rows_are_said_and_learned_from(tmp_path: Path) -> None:
         warnings.filterwarnings("error", message=".*per row")
         make_trainer(tmp_path / "2", WordPair, share_prompts=False).train()
         make_trainer(tmp_path / "3", WordPair, peft_config=lora()).train()
+
+
+def test_adapters_that_drop_compute_whole_rows(tmp_path: Path) -> None:
+    """Their dropout is a module's; the model's config has none."""
+    dropping = dataclasses.replace(lora(), lora_dropout=0.1)
+    trainer = make_trainer(tmp_path, WordPair, peft_config=dropping, max_steps=1)
+    with pytest.warns(UserWarning, match="prompts once per row: dropout"):
+        trainer.train()
+    assert "sharing/rows" not in trainer.state.log_history[0]
 
 
 def nothing_left(*_: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.models import DEEP, lora, make_trainer, small, tiny_tokenizer, untrained, weights
 from support.toys import WordPair
-from transformers import GPT2LMHeadModel, LlamaForCausalLM
+from transformers import DynamicCache, GPT2LMHeadModel, LlamaForCausalLM
 
 from trainers.batch.drift import EngineDriftError
 from trainers.engines import generate, kept_rows
@@ -183,9 +183,26 @@ def optimizer_step(team: TeamModel, **options: Any) -> None:
     optimizer.step()
 
 
-@pytest.mark.parametrize(
-    "change", [step, swap, optimizer_step, fused_step, write_to_data, replace_data]
-)
+def frozen(team: TeamModel) -> list[torch.nn.Parameter]:
+    return [weight for weight in team.module.parameters() if not weight.requires_grad]
+
+
+@torch.no_grad()
+def write_to_frozen(team: TeamModel) -> None:
+    for weight in frozen(team):
+        weight.add_(0.05)
+
+
+def replace_frozen(team: TeamModel) -> None:
+    """Which are then elsewhere in memory, their version as before."""
+    for weight in frozen(team):
+        weight.data = weight.data + 0.05
+
+
+CHANGES = [step, swap, optimizer_step, fused_step, write_to_data, replace_data]
+
+
+@pytest.mark.parametrize("change", [*CHANGES, write_to_frozen, replace_frozen])
 def test_weights_that_changed_read_everything_anew(change: Callable[[TeamModel], None]) -> None:
     team = team_of("adapters")
     engine, draws = GenerateEngine(team), openings(team)
@@ -242,6 +259,13 @@ def test_a_seat_that_plays_as_it_began_is_another_one() -> None:
     began = [Draw(d.policy, d.prompt_ids, d.seed, True, d.through) for d in more]
     assert not any(map(engine.kept.knows, began))
     assert_same(sample(engine, began), whole(team, began))
+    # And the other way round: what the weights of the start have read is not the present's.
+    start = [Draw(d.policy, d.prompt_ids, d.seed + 1, True) for d in draws]
+    more = later(start, sample(engine, start))
+    now = [Draw(d.policy, d.prompt_ids, d.seed, False, d.through) for d in more]
+    assert all(map(engine.kept.knows, more))
+    assert not any(map(engine.kept.knows, now))
+    assert_same(sample(engine, now), whole(team, now))
 
 
 def test_rows_that_are_not_continued_are_read_whole() -> None:
@@ -281,6 +305,32 @@ def test_memory_stays_under_its_bound(most: int) -> None:
         draws = later(draws, sample(engine, draws), added=1)
         assert engine.kept.bytes <= most * 2**18
     assert (hits > 0) is (most > 0)
+
+
+def read(*numbers: float, width: int = 8) -> DynamicCache:
+    """What a call of as many rows has read: 2 x 4 bytes x `width` columns of each."""
+    cache = DynamicCache()
+    states = torch.tensor(numbers, dtype=torch.float32).view(-1, 1, 1, 1).repeat(1, 1, width, 1)
+    cache.update(states, states.clone(), 0)
+    return cache
+
+
+@pytest.mark.parametrize("room", [0, 63, 64, 130, 192, 10**6])
+def test_the_newest_calls_that_fit_are_held(room: int) -> None:
+    """Four calls of a row, 64 bytes each; then one of five rows, of which the first ones fit."""
+    kept = kept_rows.KeptRows(room)
+    draws = [Draw("a", (*range(64, 71), 80 + n), seed=n) for n in range(9)]
+    later = [Draw("a", (*d.prompt_ids, 90), d.seed, False, 9) for d in draws]
+    said = Drawn((99,), (0.0,))
+    for place, draw in enumerate(draws[:4]):
+        kept.keep(read(place), [draw], [said], 8)
+        assert kept.bytes <= room
+        fit = min(place + 1, room // 64)
+        assert [*map(kept.knows, later[: place + 1])] == [False] * (place + 1 - fit) + [True] * fit
+    kept.keep(read(*range(5)), draws[4:], [said] * 5, 8)
+    assert kept.bytes <= room
+    fit = min(5, room // 64)
+    assert [*map(kept.knows, later[4:])] == [True] * fit + [False] * (5 - fit)
 
 
 # -- a number that is not of these weights is seen -------------------------------------------------

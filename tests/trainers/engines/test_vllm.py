@@ -230,6 +230,11 @@ def test_full_weights_take_the_place_of_the_old(stub: StubEngine, tmp_path: Path
             LoraConfig(r=2, modules_to_save=["lm_head"], target_modules=["q_proj"]),
             "modules_to_save",
         ),
+        (LoraConfig(r=2, lora_bias=True, target_modules=["q_proj"]), "the setting lora_bias"),
+        (
+            LoraConfig(r=2, alora_invocation_tokens=[5], target_modules=["q_proj"]),
+            "the setting alora_invocation_tokens",
+        ),
         (IA3Config(target_modules=["q_proj"], feedforward_modules=[]), "IA3 adapters"),
     ],
 )

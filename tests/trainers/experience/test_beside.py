@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
 import torch
 from support.enumeration import algorithm_of
 from support.models import make_trainer, weights
-from support.toys import WordPair
+from support.toys import Whims, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.core.environment import TextEnv
-from llm_marl_envs.core.outcome import Aside
-from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.wrappers import Memory
-
-PRICE = 0.25
-
-
-class Whims:
-    """Every second text is an aside, whatever it says, up to two of a seat; it costs."""
-
-    def __init__(self, env: TextEnv, seed: int) -> None:
-        self.left = dict.fromkeys(env.possible_agents, 2)
-
-    def demand(self, agent: str, chat: Sequence[Message]) -> str:
-        return ""
-
-    def take(self, agent: str, text: str) -> Aside | None:
-        if not self.left[agent] or crc32(text.encode("utf-8", "surrogatepass")) % 2:
-            return None
-        self.left[agent] -= 1
-        return Aside(reward_terms={"whim": -PRICE}, feedback="And now?")
-
-    def redraw(self, seed: int) -> None:
-        """Nothing is drawn."""
 
 
 def whimsical() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -149,29 +150,6 @@ def test_tokens_of_failed_episodes_are_counted_and_not_trained_on(tmp_path: Path
     assert list(read_jsonl(path))[3].failure == "Traceback: broke"
 
 
-def test_a_failed_episode_may_have_paid_what_is_no_number(tmp_path: Path) -> None:
-    """It stops nobody, for it is in nothing that is computed."""
-
-    class Sick(Lower):
-        broken: bool
-
-        def play(self, joint_action: Any) -> Outcome:
-            outcome = super().play(joint_action)
-            bad = {agent: {"lower": float("nan")} for agent in outcome.reward_terms}
-            return dataclasses.replace(outcome, reward_terms=bad) if self.broken else outcome
-
-    class SickThenBroken(shaky(Sick, lambda env: env.number == 2, "later")):
-        def reset(self, seed: int | None = None, options: Any = None) -> Any:
-            begun = super().reset(seed, options)
-            self.broken = self.number == 2
-            return begun
-
-    trainer = make_trainer(tmp_path, SickThenBroken)
-    failed = trainer.collector.play(1, trainer.seating)[0].episodes[1]
-    assert failed.failed
-    assert np.isnan(failed.team_return)
-
-
 # -- gradients ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("mode", "loss", "places"),
@@ -222,9 +200,11 @@ def seeds_of(updates: Sequence[int], places: Sequence[int] = (0, 1)) -> set[int]
     return {schedule.reset_seed(u, p) for u in updates for p in places}
 
 
-def broken_in(updates: Sequence[int], places: Sequence[int] = (0, 1), base: Any = Lower) -> Any:
+def broken_in(
+    updates: Sequence[int], places: Sequence[int] = (0, 1), base: Any = Lower, **pays: Any
+) -> Any:
     seeds = seeds_of(updates, places)
-    return shaky(base, lambda env: env.seed in seeds, "later")
+    return shaky(base, lambda env: env.seed in seeds, "later", **pays)
 
 
 def logged(trainer: Any, name: str) -> list[float]:
@@ -245,6 +225,43 @@ def test_a_failed_episode_does_not_end_the_run(tmp_path: Path) -> None:
     assert "OSError: environment 3 broke in its episode 1" in str(kept.failure)
     assert len(kept.turns) == 4
     assert trainer.failures.window.totals()[:2] == (1, 24)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"algorithm": "magrpo_tree", "num_generations": 2},
+        pytest.param({"eval": True}, id="eval"),
+    ],
+    ids=str,
+)
+def test_a_reward_that_is_no_number_is_as_an_exception(tmp_path: Path, changes: Any) -> None:
+    """The same weights, log and transcripts, in branches and evaluations, too."""
+    runs = []
+    for pays in ({}, {"reward": math.nan}):
+        env: Any = broken_in([1], [0], **pays)
+        plan: dict[str, Any] = {"max_steps": 3, **BEARING, **changes}
+        if plan.pop("eval", False):
+            env = Lower
+            plan |= {"eval_strategy": "steps", "eval_steps": 1, "eval_tasks": 3}
+            plan["eval_env"] = shaky(Lower, lambda env: env.number == 1, "later", **pays)
+        folder = tmp_path / ("paid" if pays else "raised")
+        trainer = make_trainer(folder, env, **plan)
+        trainer.train()
+        failed = [
+            dataclasses.replace(e, failure="")
+            for file in sorted((folder / "transcripts").glob("failed-*"))
+            for e in read_jsonl(file)
+        ]
+        runs.append((trainer, failed))
+    (raised, its), (paid, others) = runs
+    assert others == its
+    assert its
+    for policy, value in weights(paid).items():
+        assert torch.equal(value, weights(raised)[policy])
+    for name in ("reward", "reward_std", "episodes/failed", "eval_failed", "eval_reward"):
+        assert logged(paid, name) == logged(raised, name)
 
 
 def test_an_environment_that_fails_in_the_first_update_stops_at_once(tmp_path: Path) -> None:
@@ -274,17 +291,32 @@ def test_observations_that_are_no_text_are_a_type_error(tmp_path: Path) -> None:
         make_trainer(tmp_path, Numbers).train()
 
 
-def test_what_a_partner_raises_ends_the_run(tmp_path: Path) -> None:
-    def gone(request: Any) -> str:
-        if request.seed % 5 == 0:
+def test_what_a_partner_raises_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
+    """The same run with the partner back ends as if it had never gone."""
+    gone: list[int] = []
+
+    def said(request: Any) -> str:
+        if gone and request.seed == gone[0]:
             raise ConnectionError("the server is gone")
+        gone.append(request.seed)
         return "x"
 
-    trainer = make_trainer(
-        tmp_path, Lower, partners={"right_0": ScriptedPolicy(gone)}, max_steps=9, **BEARING
-    )
-    with pytest.raises(ConnectionError, match="server is gone"):
-        trainer.train()
+    def run(folder: Path, resume: Any = None) -> Any:
+        partners = {"right_0": ScriptedPolicy(said)}
+        trainer = make_trainer(folder, Lower, partners=partners, max_steps=4, **BEARING)
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer
+
+    whole = run(tmp_path / "whole")
+    gone[:] = [gone[len(gone) * 5 // 8]]  # of the third update
+    with pytest.raises(ConnectionError, match="server is gone") as stopped:
+        run(tmp_path)
+    (note,) = stopped.value.__notes__
+    kept = tmp_path / "checkpoint-2"
+    assert note == f"{kept} keeps what was learned before; go on with resume_from_checkpoint=true"
+    gone.clear()
+    for policy, value in weights(run(tmp_path, resume=True)).items():
+        assert torch.equal(value, weights(whole)[policy])
 
 
 def test_too_many_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import json
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.models import make_trainer, weights
+from support.full_disk import full_disk
+from support.models import lora, make_trainer, settings, untrained, weights
 from support.process_cases import Uneven
 from support.toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs import make
-from trainers.weights.team_files import read_team_file
+from trainers.trainer import MAGRPOTrainer
+from trainers.weights import chat
+from trainers.weights.team_files import load_team, read_team_file
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -146,6 +152,51 @@ def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.
     assert again.state.global_step == 2
 
 
+@pytest.mark.parametrize(
+    ("size", "adapters", "named"),
+    [
+        (0, True, "log.jsonl"),
+        (6_000, True, r"left_0/tokenizer\.json"),
+        (12_000, True, r"checkpoint-2/\w+\.(pt|pth|bin)"),
+        (6_000, False, r"shared/model\.safetensors"),
+    ],
+)
+def test_a_disk_that_fills_loses_no_checkpoint(
+    tmp_path: Path, size: int, adapters: bool, named: str
+):
+    """The error names a file, no half checkpoint is left, and with room the run goes on."""
+    plan: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
+
+    class Fills(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 2:
+                full.enter_context(full_disk(size))
+
+    broken = make_trainer(tmp_path, Lower, adapters=adapters, callbacks=[Fills()], **plan)
+    with ExitStack() as full, pytest.raises(OSError, match=f"{named}: could not be written"):
+        broken.train()
+    assert [p.name for p in tmp_path.iterdir() if "checkpoint" in p.name] == ["checkpoint-1"]
+    again = make_trainer(tmp_path, Lower, adapters=adapters, **plan)
+    again.train(True)
+    whole = make_trainer(tmp_path / "whole", Lower, adapters=adapters, **plan)
+    whole.train()
+    for policy, value in weights(again).items():
+        assert torch.equal(value, weights(whole)[policy])
+
+
+def test_half_a_team_is_none(tmp_path: Path):
+    """Where an older one lay, which is overwritten."""
+    trainer = make_trainer(tmp_path / "run", Lower)
+    trainer.save_team(tmp_path / "team")
+    with (
+        full_disk(6_000),
+        pytest.raises(OSError, match=r"team/left_0/.*: could not be written"),
+    ):
+        trainer.save_team(tmp_path / "team")
+    with pytest.raises(ValueError, match=r"team\.json"):
+        load_team(tmp_path / "team")
+
+
 def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
     class Interrupt(TrainerCallback):
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -225,3 +276,46 @@ def test_arguments_of_the_environment_that_are_no_json_can_be_saved(tmp_path: Pa
     saved = read_team_file(tmp_path / "team")["env_kwargs"]["tasks"]
     assert "not saved" in saved
     assert "0x" not in saved
+
+
+DATED = (
+    "{% for m in messages %}<|im_start|>{{ m.role }} {{ strftime_now('%d %b %Y') }}\n"
+    "{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_a_run_that_goes_on_on_another_day_reads_the_date_of_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Day(datetime.date):
+        now = "2026-11-27"
+
+        @classmethod
+        def today(cls) -> Any:
+            return cls.fromisoformat(cls.now)
+
+    monkeypatch.setattr(chat, "date", Day)
+
+    def trainer(folder: str, **changes: Any) -> MAGRPOTrainer:
+        model, tokenizer = untrained()
+        tokenizer.chat_template = DATED
+        plan = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, **changes}
+        args = settings(tmp_path / folder, **plan)
+        return MAGRPOTrainer(model, Lower, args, processing_class=tokenizer, peft_config=lora())
+
+    unbroken = trainer("unbroken")
+    unbroken.train()
+    trainer("run", max_steps=1).train()
+    Day.now = "2026-11-28"
+    resumed = trainer("run")
+    assert resumed.check_folder(True) == tmp_path / "run" / "checkpoint-1"
+    resumed.train(resume_from_checkpoint=True)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])
+    resumed.save_team(tmp_path / "team")
+    kept = json.loads((tmp_path / "team" / "team.json").read_text())["chat_template_kwargs"]
+    assert kept == {"today": "2026-11-27"}
+    other = trainer("run", chat_template_kwargs={"today": "2026-11-28"})
+    with pytest.raises(ValueError, match=r"today: '2026-11-27' -> '2026-11-28'"):
+        other.train(resume_from_checkpoint=True)

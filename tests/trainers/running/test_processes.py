@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.launch import finished, on_two_nodes, under_one_launcher
-from support.models import make_trainer
+from support.models import DEEP, make_trainer, weights
 from support.once import made_once
 from support.paths import ROOT
-from support.process_cases import CASES, LONG_CASES, MODES, Uneven, run
+from support.process_cases import CASES, LONG_CASES, MODES, Lower, Uneven, run
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -72,6 +72,8 @@ def test_two_processes_take_the_steps_of_one(together: Any, name: str, tmp_path:
         for metric in ("reward", "reward_std", "turns", "num_tokens", "episodes/failed"):
             if metric in one:
                 assert one[metric] == pytest.approx(two[metric], rel=1e-6), metric
+        if "entropy" in one:
+            assert one["entropy"] == pytest.approx(two["entropy"], rel=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -199,9 +201,7 @@ def test_sharded_weights_in_the_other_cases(tmp_path: Path):
         for policy, value in whole["after"].items():
             error = sharded[0]["after"][policy] - value
             assert float(error.norm()) < 1e-4 * float((value - whole["before"][policy]).norm())
-    for result in found["sharded sick"]:
-        assert same(result["before"], result["after"])
-    assert "reward nan of left_0" in found["sharded sick"][1]["error"]
+    stopped_alike(found["sharded sick"], tmp_path / "sharded sick")
     first, second = found["sharded best"]
     assert first["step"] == second["step"] == 4
     assert any("eval_reward" in log for log in first["logs"])
@@ -219,12 +219,28 @@ def test_what_cannot_be_sharded_is_refused(tmp_path: Path):
             make_trainer(tmp_path, Uneven, **other)
 
 
-def test_a_nan_on_one_process_stops_both(together: Any):
-    messages = [result["error"] for result in together["sick"]]
-    assert "another process" in messages[0]
-    assert "reward nan of left_0" in messages[1]
-    for result in together["sick"]:
-        assert same(result["before"], result["after"])
+def stopped_alike(found: list[dict[str, Any]], folder: Path) -> None:
+    """Both after the first update, with its checkpoint; each says what stopped it."""
+    first, second = found
+    assert "another process" in first["error"]
+    assert "update 1: log-prob nan of left_0" in second["error"]
+    assert first["step"] == second["step"] == 1
+    assert same(first["after"], second["after"])
+    (kept,) = folder.glob("checkpoint-*")
+    again = make_trainer(folder, Lower, sizes=DEEP)
+    again._load_from_checkpoint(str(kept))
+    assert same(weights(again), first["after"])
+
+
+def test_a_nan_on_one_process_stops_both_with_a_checkpoint(together: Any, folder: Path):
+    stopped_alike(together["sick"], folder / "sick")
+
+
+def test_a_reward_that_is_no_number_is_as_an_exception_on_both(together: Any):
+    for paid, raised in zip(together["pays nan"], together["plain shaky"], strict=True):
+        assert same(paid["after"], raised["after"])
+        logs = [[one.get("episodes/failed") for one in r["logs"]] for r in (paid, raised)]
+        assert logs[0] == logs[1]
 
 
 def test_failed_episodes_of_both_processes_are_counted(together: Any):

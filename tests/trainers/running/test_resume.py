@@ -23,6 +23,7 @@ from trainers import train
 from trainers.config import MAGRPOConfig
 from trainers.running import callbacks
 from trainers.running.folder import alone, newest_or_cleared
+from trainers.running.resume import refuse_occupied
 from trainers.running.same_run import FREE
 from trainers.studies.demo import _interrupted
 from trainers.train import run_train
@@ -161,7 +162,68 @@ def test_a_run_that_failed_at_once_may_be_begun_again(tmp_path: Path):
     partners = {"left_0": ScriptedPolicy(fail)}
     with pytest.raises(RuntimeError, match="wrong script"):
         make_trainer(tmp_path, Lower, partners=partners).train()
+    with pytest.raises(ValueError, match=r"holds another run \(partners"):
+        make_trainer(tmp_path, Lower, seed=9).train(True)  # which asks for the run that is there
     make_trainer(tmp_path, Lower, seed=9).train()  # nothing was learned, so nothing is mixed
+
+
+class Killed(BaseException):
+    """As a kill: nothing of the library hears of it."""
+
+
+def killed(after: int) -> Any:
+    """A callback that ends a run after so many updates."""
+
+    class Kills(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+            if state.global_step == after:
+                raise Killed
+
+    return Kills()
+
+
+@pytest.mark.parametrize("resume", [None, True])
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, resume: Any):
+    """By the same command, and by the one that goes on; what it logged and showed is gone."""
+    saving: dict[str, Any] = {"save_strategy": "steps", "save_steps": 3, "transcript_every": 1}
+    saving |= {"max_steps": 4, "report_to": "tensorboard"}
+    whole = make_trainer(tmp_path / "whole", Lower, **saving)
+    whole.train()
+    folder = tmp_path / "run"
+    with pytest.raises(Killed):
+        make_trainer(folder, Lower, callbacks=[killed(2)], **saving).train()
+    (folder / "run_manifest.json").write_text("{}")
+    (folder / ".partial-checkpoint" / "checkpoint-3").mkdir(parents=True)  # killed while saving
+    with pytest.raises(ValueError, match=r"holds another run \(learning_rate"):
+        make_trainer(folder, Lower, learning_rate=1e-3, **saving).train(resume)
+    assert len((folder / "log.jsonl").read_text().splitlines()) == 2
+    again = make_trainer(folder, Lower, **saving)
+    with pytest.warns(UserWarning, match="ended before its first checkpoint; its log and"):
+        again.train(resume)
+    for policy, value in weights(again).items():
+        assert value.equal(weights(whole)[policy])
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines[1:]] == [1, 2, 3, 4, 4]
+    assert len([*(folder / "tensorboard").iterdir()]) == 1
+    assert len([*(folder / "transcripts").iterdir()]) == 4
+    assert (folder / "run_manifest.json").is_file()
+    # It now has a checkpoint, so the same command is refused and the other one goes on.
+    longer = make_trainer(folder, Lower, **{**saving, "max_steps": 5})
+    with pytest.raises(ValueError, match="go on with resume_from_checkpoint=true"):
+        longer.train()
+    longer.train(True)
+
+
+def test_a_folder_without_a_run_is_not_gone_on_with(tmp_path: Path):
+    """A mistyped folder, or one whose run has ended."""
+    with pytest.raises(ValueError, match="no run has made an update there"):
+        make_trainer(tmp_path / "typo", Lower).train(True)
+    make_trainer(tmp_path, Lower).train()
+    for resume in (None, True):
+        with pytest.raises(ValueError, match="checkpoint"):
+            make_trainer(tmp_path, Lower).train(resume)
+    with pytest.raises(ValueError, match="holds a run already"):
+        refuse_occupied(tmp_path, None)
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path):

@@ -66,6 +66,22 @@ def test_a_lot_for_each_group_seats_every_policy_equally_often():
     assert len(pairs) == 9  # everybody meets everybody
 
 
+def test_learners_and_those_who_have_stopped_sit_everywhere():
+    """In a role of two seats: the one that learns for sure has either seat equally often."""
+    own = members(Population(size=6, grow=1), ("a_0", "a_1"))
+    update = 3  # a_0 to a_2 have stopped, a_3 and a_4 learn
+    groups = [own.line_up(update, place, 2000, 7) for place in range(2000)]
+    learning = own.learners(update)
+    for seat in ("a_0", "a_1"):
+        sat = Counter(group[seat] for group in groups)
+        assert set(sat) == {f"a_{n}" for n in range(5)}
+        # One of two learners has a seat for sure, the other is one of four that may have the other.
+        for name in learning:
+            assert sat[name] == pytest.approx(2000 * (1 / 2 + 1 / 2 * 1 / 4) / 2, abs=100)
+        for name in {*sat} - learning:
+            assert sat[name] == pytest.approx(2000 * (1 / 4) / 2, abs=80)
+
+
 def test_growth_stops_the_oldest_learner_and_begins_a_new_one():
     own = members(Population(size=4, grow=10), ("a_0", "a_1", "b_0"))
     assert own.learners(0) == own.learners(9) == {"a_0", "a_1", "b_0"}

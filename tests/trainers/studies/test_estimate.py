@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -13,8 +14,14 @@ import yaml
 from support.models import settings, untrained
 
 from llm_marl_envs.core.errors import Stopped
+from trainers.studies import estimate
 from trainers.studies.estimate import RunEstimate, advice, lines_of, run_estimate
 from trainers.trainer import MAGRPOTrainer
+
+MEASURED = (
+    *("time/sampling", "time/environments", "time/publishing", "time/update"),
+    *("sharing/prompts", "sharing/rows", "memory/peak", "left_0/tokens"),
+)
 
 
 def run_file(folder: Path, **trainer: Any) -> Path:
@@ -62,6 +69,34 @@ def test_a_run_is_measured_and_leaves_nothing(tmp_path: Path) -> None:
     assert "16; 32 in a micro-batch at most" in text
     with pytest.raises(ValueError, match="updates=1"):
         run_estimate(file, updates=1)
+
+
+def test_the_update_that_warms_up_is_in_no_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four updates of two steps: the first one's numbers are absurd, the others are averaged."""
+    logs: list[dict[str, Any]] = []
+    estimated = estimate._estimate
+
+    def marked(trainer: MAGRPOTrainer) -> RunEstimate:
+        for entry in trainer.state.log_history:
+            for number, name in enumerate(MEASURED):
+                if name in entry:
+                    entry[name] = 1e9 if entry["step"] <= 2 else float(entry["step"] + number)
+        logs.extend(trainer.state.log_history)
+        return estimated(trainer)
+
+    monkeypatch.setattr(estimate, "_estimate", marked)
+    found = run_estimate(run_file(tmp_path), ["num_iterations=2"], updates=4)
+    means = [
+        mean(entry[name] for entry in logs if name in entry and entry["step"] > 2)
+        for name in MEASURED
+    ]
+    *seconds, prompts, rows, memory, _ = means
+    assert [found.seconds[name.removeprefix("time/")] for name in MEASURED[:4]] == seconds
+    assert (found.prompts_read, found.rows_read, found.memory) == (prompts, rows, memory)
+    assert found.action < 1e6
+    assert any(name in entry for entry in logs for name in MEASURED if entry["step"] <= 2)
 
 
 def test_a_run_that_ends_by_tokens(tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,23 +19,27 @@ from support.models import make_trainer, settings
 from support.toys import Lower, WordPair
 
 from llm_marl_envs.core.records import read_jsonl
-from trainers.trackers.following import table_of
+from trainers.trackers.following import Trackers, table_of
 from trainers.trackers.kinds import COLUMNS
 
 TESTS = Path(__file__).parents[2]
 SECRET = "a-key-that-nobody-may-see-0123456789"
+CHECKPOINT = "run/checkpoint-2"
 Reported = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
 def reported(tmp_path: Path) -> Reported:
-    """Train in another process: (trackers, updates, resume) -> what it printed."""
+    """Train in another process: (trackers, updates, folder, checkpoint) -> what it printed."""
 
-    def run(names: str, updates: int, *, resume: bool = False, **more: str) -> dict[str, Any]:
+    def run(
+        names: str, updates: int, *, folder: str = "run", resume: str = "", **more: str
+    ) -> dict[str, Any]:
         paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
         home = {"TRACKIO_DIR": str(tmp_path / "trackio"), "HOME": str(tmp_path)}
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("WANDB", "TRACKIO"))}
-        arguments = [str(tmp_path / "run"), names, str(updates), *(["resume"] if resume else [])]
+        begun = [str(tmp_path / resume)] if resume else []
+        arguments = [str(tmp_path / folder), names, str(updates), *begun]
         done = subprocess.run(
             [sys.executable, "-m", "support.tracked_run", *arguments],
             env={**kept, "PYTHONPATH": paths, **home, **more},
@@ -90,7 +97,7 @@ def events(folder: Path) -> tuple[dict[tuple[str, int], float], dict[int, str]]:
 def test_tensorboard_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, reported: Reported):
     pytest.importorskip("tensorboard")
     assert reported("tensorboard", 3)["outside"] == []
-    again = reported("tensorboard", 5, resume=True)
+    again = reported("tensorboard", 5, resume=CHECKPOINT)
     assert again["outside"] == []
     numbers, tables = events(tmp_path / "run")
     same(numbers, own_log(tmp_path / "run"))
@@ -104,7 +111,7 @@ def test_tensorboard_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, re
 def test_trackio_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, reported: Reported):
     pytest.importorskip("trackio")
     first = reported("trackio", 3)
-    again = reported("trackio", 4, resume=True)
+    again = reported("trackio", 4, resume=CHECKPOINT)
     assert first["outside"] == again["outside"] == []
     assert first["name"] == again["name"]
     (file,) = (tmp_path / "trackio").glob("*.db")
@@ -168,7 +175,7 @@ def wandb_numbers(file: Path) -> dict[tuple[str, int], float]:
 def test_mlflow_holds_the_log_also_of_a_run_that_went_on(tmp_path: Path, reported: Reported):
     pytest.importorskip("mlflow")
     first = reported("mlflow", 3)
-    again = reported("mlflow", 4, resume=True)
+    again = reported("mlflow", 4, resume=CHECKPOINT)
     assert first["outside"] == again["outside"] == []
     database = sqlite3.connect(tmp_path / "mlflow.db")
     names = [name for (name,) in database.execute("select name from runs")]
@@ -248,6 +255,65 @@ def test_a_new_run_in_a_folder_is_a_new_run_for_trackers(tmp_path: Path):
         names.append(trainer.args.run_name)
     assert len({*names}) == 2
     assert all(str(name).startswith("run-") for name in names)
+
+
+def name_of(folder: Path, checkpoint: Path | None = None, run_name: str | None = None) -> str:
+    """The name of a run that begins or goes on in a folder."""
+    folder.mkdir(exist_ok=True)
+    args = SimpleNamespace(
+        report_to=["elsewhere"], output_dir=folder, run_name=run_name, project="p"
+    )
+    with Trackers(args, [], writes=True).following(checkpoint, 0):
+        return args.run_name
+
+
+def test_a_run_is_one_in_its_folder_and_another_in_every_other(tmp_path: Path):
+    first, second, copy, moved = (tmp_path / name for name in ("a", "b", "copy", "moved"))
+    name = name_of(first)
+    checkpoint = first / "checkpoint-2"
+    assert name_of(first, checkpoint) == name
+    other = name_of(second, checkpoint)
+    assert other.startswith("b-")
+    assert name_of(second, checkpoint) == name_of(second, second / "checkpoint-4") == other
+    shutil.copytree(first, copy)
+    assert name_of(copy, copy / "checkpoint-2").startswith("copy-")
+    link = tmp_path / "link"
+    link.symlink_to(first)
+    assert name_of(link, link / "checkpoint-2") == name
+    first.rename(moved)
+    assert name_of(moved, moved / "checkpoint-2") == name
+    assert len({name, other, name_of(second)}) == 3
+
+
+def test_a_name_holds_nothing_that_a_tracker_refuses(tmp_path: Path):
+    given = [chr(code) for code in (*range(0x250), 0x2028, 0x4E2D, 0xD800, 0x1F600)]
+    given += ["e x/../y", "lr=1e-3,seed=1", "it's #1", "..", " ", "x" * 300, "?" * 300]
+    names = [name_of(tmp_path, run_name=text or "?") for text in given]
+    assert len({*names}) == len(names)
+    for name in names:
+        assert re.fullmatch(r"[\w+=][\w.+=-]*", name)
+        assert 8 <= len(name.encode()) <= 4 * 57 + 7
+        assert len(name) <= 64
+    assert names[given.index("lr=1e-3,seed=1")].startswith("lr=1e-3-seed=1-")
+
+
+@pytest.mark.full
+def test_two_runs_from_one_checkpoint_are_two_in_every_tracker(tmp_path: Path, reported: Reported):
+    """The second goes on in another folder, whose name W&B would refuse as an id."""
+    pytest.importorskip("wandb")
+    pytest.importorskip("trackio")
+    trackers, shared = "tensorboard,trackio,wandb", {"TENSORBOARD_LOGGING_DIR": str(tmp_path / "t")}
+    first = reported(trackers, 3, **shared)["name"]
+    second = reported(trackers, 4, folder="a,b: it's #2?", resume=CHECKPOINT, **shared)["name"]
+    (file,) = (tmp_path / "trackio").glob("*.db")
+    rows = sqlite3.connect(file).execute("select distinct run_name from metrics")
+    assert {name for (name,) in rows} == {first, second}
+    folders = sorted(p.name for p in tmp_path.rglob("offline-run-*") if p.is_dir())
+    assert [name.endswith(one) for name, one in zip(folders, (first, second), strict=True)] == [
+        True,
+        True,
+    ]
+    assert {p.name for p in (tmp_path / "t").iterdir()} == {first, second}
 
 
 @pytest.mark.full

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from support import gguf_file
 from support.gguf_file import write_gguf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -206,3 +208,42 @@ def test_fetching_fails_in_plain_words(
     cache = tmp_path / "cache"
     files = [file for file in cache.rglob("*") if file.is_file() and file.parent.name != "locks"]
     assert not files
+
+
+@pytest.mark.parametrize(
+    ("there", "instead", "word"),
+    [
+        (b"blk.0.attn_q.weight", b"blk.0.attn_z.weight", r"missing \(model\.layers\.0\.self_attn"),
+        (b"output_norm.weight", b"output_morm.weight", r"missing \(model\.norm"),
+        (b"token_embd.weight", b"tokem_embd.weight", r"missing \(lm_head"),
+        (b"blk.0.ffn_up.weight", b"blk.7.ffn_up.weight", r"missing \(model\.layers\.0\.mlp"),
+    ],
+)
+def test_one_byte_of_a_tensors_name_is_noticed(
+    written: Any, tmp_path: Path, there: bytes, instead: bytes, word: str
+) -> None:
+    """No random numbers stand in for what a file lacks."""
+    path, *_ = written
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(path.read_bytes().replace(there, instead))
+    with pytest.raises(ValueError, match=rf"damaged\.gguf.*{word}"):
+        import_model(str(damaged), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("name", ["rope_freqs.weight", "blk.9.attn_q.weight"])
+def test_a_tensor_that_nobody_reads_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    own = gguf_file._tensors
+    more = [(name, np.ones(8, np.float32))]
+    monkeypatch.setattr(gguf_file, "_tensors", lambda model: own(model) + more)
+    write_gguf(tmp_path / "more.gguf")
+    with pytest.raises(ValueError, match=f"1 unexpected \\({name}\\)"):
+        import_model(str(tmp_path / "more.gguf"), tmp_path / "model")
+
+
+def test_a_file_of_a_million_layers_is_refused_at_once(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "deep.gguf", layers=10**6)
+    with pytest.raises(ValueError, match=r"block_count is 1,000,000, and it holds 11 tensors"):
+        import_model(str(tmp_path / "deep.gguf"), tmp_path / "model")

@@ -252,6 +252,26 @@ def test_a_damaged_team_file_is_named(tmp_path: Path, agents: Any):
         load_team(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"weights": "nope"}, "'weights' is 'nope'"),
+        ({"weights": None}, "'weights' is None"),
+        ({"weights": {}}, "'weights' is {}"),
+        ({"chat_template_kwargs": ["x"]}, "'chat_template_kwargs' is damaged"),
+        ({"max_completion_length": "x"}, "'max_completion_length' is damaged"),
+        ({"tool_format": 5}, "'tool_format' is damaged"),
+        ({"base": 5}, "'base' is damaged"),
+    ],
+)
+def test_a_damaged_entry_of_a_team_file_is_named(tmp_path: Path, change: Any, word: str):
+    whole = {"version": 1, "agents": {"left_0": "a"}, "weights": "adapters", **change}
+    (tmp_path / "team.json").write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match=word) as caught:
+        load_team(tmp_path)
+    assert len(str(caught.value)) < 300
+
+
 def test_equal_adapters_have_equal_files(tmp_path: Path):
     """PEFT writes the names of modules in the order of a set, which each process has its own of."""
     model, tokenizer = untrained(sizes=DEEP)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
 from math import factorial
@@ -16,6 +18,7 @@ from llm_marl_envs.envs.societies.stock_numbers import (
     alone,
     at_random,
     equilibrium,
+    highest,
     is_overuse,
     optimum,
     plan,
@@ -192,6 +195,28 @@ def test_optimum_and_random_are_what_counting_gives(rules: Rules):
     best, mean = counted(rules, 8)
     assert optimum(rules, 8) == pytest.approx(best)
     assert at_random(rules)[8] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_the_range_is_that_of_the_plans_of_all_tasks(inverse: bool):
+    """Equal in the usual form; of a harm not below it. It takes no plan, so it is quick."""
+    for capacity, months, end in product((10, 13, 50), (1, 2, 3, 12), (0.0, 0.1, 1 / 3, 0.5)):
+        rules = Rules(3, months, capacity, end, inverse)
+        stocks = range(capacity // 4 if inverse else 5, capacity // 2 + 1)
+        pairs = np.array([(stock, capacity) for stock in stocks])
+        certain = replace(rules, end=0.0)
+        most = [
+            months * rules.strength if inverse else 3 * optimum(certain, stock) for stock in stocks
+        ]
+        exact = max(one / optimum(rules, stock) for one, stock in zip(most, stocks, strict=True))
+        found = highest(rules, pairs)
+        assert found == pytest.approx(exact) or (inverse and exact < found < 1.5 * exact)
+    begun = time.process_time()
+    highest(Rules(5, 400, 0, 0.5, inverse), np.array([(c // 2, c) for c in range(10, 1001)] * 9))
+    everything = time.process_time() - begun
+    begun = time.process_time()
+    plan.__wrapped__(Rules(5, 40, 300, 0.5, inverse))
+    assert everything < 10 * (time.process_time() - begun)
 
 
 @pytest.mark.parametrize("rules", SMALL[:3])

@@ -35,19 +35,29 @@ def scores(*values: float) -> dict[str, float]:
 
 
 def test_sign_flips_counted_by_hand():
-    # Differences 1, 1, 1: of 8 sign patterns only +++ and --- reach |3|, so p = 2/8.
-    found = compare([scores(0, 0, 0)], [scores(1, 1, 1)])
-    assert (found.of, found.exact, found.p, found.smallest_p) == ("checkpoints", True, 0.25, 0.25)
-    assert (found.difference, found.ci95) == (1.0, (1.0, 1.0))
-    # Differences 3, -1, 2 sum to 4. Patterns with |sum| >= 4: +++ of |3|+|1|+|2| = 6, sums are
-    # 6, 4, 2, 0 and their negatives: 6 and 4 twice each, so p = 4/8.
-    assert compare([scores(0, 1, 0)], [scores(3, 0, 2)]).p == 0.5
-    assert compare([scores(1, 2)], [scores(1, 2)]).p == 1.0
+    # Six differences of 1: of 64 sign patterns only those all alike reach |6|, so p = 2/64.
+    found = compare([scores(*[0] * 6)], [scores(*[1] * 6)])
+    assert (found.of, found.exact, found.p, found.smallest_p) == (
+        "checkpoints",
+        True,
+        1 / 32,
+        1 / 32,
+    )
+    # Six of six on a scale from -1 to 1, with t of 5 degrees: 2 * 6 / (6 + 2.57058^2) - 1.
+    assert found.ci95 == (pytest.approx(2 * 6 / (6 + 2.57058**2) - 1, abs=1e-5), 1.0)
+    # Differences 1, 2, 4, 8, 16, -32 sum to -1. Of the 64 sums, 1, 3, ..., 63 and their negatives,
+    # all are as far from 0; with 32 in place of -32 they sum to 63, which two patterns reach.
+    values = [1, 2, 4, 8, 16]
+    assert compare([scores(*[0] * 6)], [scores(*values, -32)]).p == 1.0
+    assert compare([scores(*[0] * 6)], [scores(*values, 32)]).p == 2 / 64
+    assert compare([scores(*[1, 2] * 3)], [scores(*[1, 2] * 3)]).p == 1.0
 
 
-def test_one_task_proves_nothing():
-    found = compare([scores(0)], [scores(1)])
-    assert (found.p, found.smallest_p, found.exact, found.difference) == (1.0, 1.0, True, 1.0)
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_tasks_prove_nothing(n: int):
+    found = compare([scores(*[0] * n)], [scores(*[1] * n)])
+    assert (found.p, found.ci95, found.difference) == (None, None, 1.0)
+    assert (found.why, found.smallest_p) == (f"too few tasks: {n}", min(1.0, 2 / 2**n))
 
 
 def test_not_all_permutations_are_held_at_once(monkeypatch: pytest.MonkeyPatch):
@@ -63,11 +73,12 @@ def test_not_all_permutations_are_held_at_once(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_equal_floats_that_sum_otherwise_are_ties():
-    found = compare([scores(0, 0, 0)], [scores(0.1, 0.2, 0.3)])
-    assert found.p == 0.25  # 0.1 + 0.2 + 0.3 and its mirror image, in any order of summing
+    found = compare([scores(*[0] * 6)], [scores(*[0.1, 0.2, 0.3] * 2)])
+    assert found.p == 1 / 32  # their sum and its mirror image, in any order of summing
     rng = np.random.default_rng(2)
     for _ in range(200):  # the observed signs always count, however their sum is rounded
         found = compare([scores(*[0.0] * 7)], [scores(*rng.integers(1, 9, 7) / 10)])
+        assert found.p is not None
         assert found.p >= found.smallest_p
 
 
@@ -76,7 +87,7 @@ def test_equal_sums_of_large_numbers_in_another_order_are_ties():
 
     Summed in floats that 0 is 6e-14, which is more than SciPy takes for one.
     """
-    values = [50.7, -249.2, -379.5, 0.0]
+    values = [50.7, -249.2, -379.5, 0.0, 0.0, 0.0, 0.0]
     other = values[::-1]
     # Not `sum`: from Python 3.12 on it makes up for what rounding loses.
     assert reduce(add, [b - a for a, b in zip(values, other, strict=True)]) != 0
@@ -136,8 +147,12 @@ def test_the_tasks_of_a_run_are_no_runs():
     b = [scores(*(noise + 0.5)), scores(*(noise + 0.8))]
     found = compare(a, b)
     assert found.p == pytest.approx(1 / 3)
-    assert found.ci95[1] - found.ci95[0] > 0.3  # the runs of a side differ by 0.3
+    assert found.ci95 is None
+    three = compare([*a, scores(*(noise + 0.6))], [*b, scores(*(noise + 1.1))])
+    assert three.ci95 is not None
+    assert three.ci95[1] - three.ci95[0] > 0.6  # the runs of a side differ by 0.3 and 0.6
     pooled = compare([scores(*noise)], [scores(*(noise + 0.5))])
+    assert pooled.p is not None
     assert pooled.p < 0.001
 
 
@@ -160,9 +175,9 @@ def test_many_runs_are_drawn():
 
 
 def test_the_sentences_do_not_say_more_than_was_asked():
-    one = report(compare([scores(0, 0, 0)], [scores(1, 1, 1)]))
+    one = report(compare([scores(*[0] * 6)], [scores(*[1] * 6)]))
     assert "these two checkpoints" in one
-    assert "p = 0.25" in one
+    assert "p = 0.03125" in one
     several = report(compare([scores(0), scores(1)], [scores(2), scores(3)]))
     assert "these two checkpoints" not in several
     assert "2 against 2 runs" in several
@@ -189,7 +204,7 @@ def test_unequal_sides_are_refused(a: Any, b: Any, words: str):
 
 
 def result(value: float, **changes: Any) -> dict[str, Any]:
-    tasks = [{"task_id": f"t{i}", "returns": [value], "solved": [value > 0.5]} for i in range(3)]
+    tasks = [{"task_id": f"t{i}", "returns": [value], "solved": [value > 0.5]} for i in range(6)]
     same = [value, value]
     whole = {"mean_return": value, "return_ci95": same, "success": value, "success_ci95": same}
     whole |= {"cooperation": None, "pass_at_k": {}, "reward_terms": {}, "cost": {}, "faults": {}}
@@ -284,6 +299,52 @@ def test_episodes_and_demos_are_results_too(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "bad.jsonl").write_text("")
     with pytest.raises(ValueError, match="no episodes of a task"):
         results_at(tmp_path / "bad.jsonl")
+
+
+def of_team(word: str, samples: int = 2, seed: int = 0) -> dict[str, Any]:
+    team = dict.fromkeys(WordPair().possible_agents, ScriptedPolicy(lambda r: word))
+    played = evaluate_team(WordPair, team, n_tasks=6, samples=samples, seed=seed)
+    return json.loads(json.dumps(result_to_dict(played)))
+
+
+def as_before(result: dict[str, Any]) -> dict[str, Any]:
+    """As an older release wrote it."""
+    old = {name: value for name, value in result.items() if name != "resets"}
+    old["tasks"] = [{k: v for k, v in task.items() if k != "resets"} for task in old["tasks"]]
+    return old
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "resets"),
+    [
+        (of_team("apple"), of_team("x"), ""),
+        (of_team("apple"), of_team("x", seed=1), "other"),
+        (of_team("apple"), of_team("x", samples=1), "other"),
+        (of_team("apple"), as_before(of_team("x")), "unknown"),
+        (as_before(of_team("apple")), as_before(of_team("x")), ""),
+        (as_before(of_team("apple")), as_before(of_team("x", seed=1)), "other"),
+        (of_team("apple", samples=1), as_before(of_team("x", samples=1)), ""),
+        (of_team("apple", samples=1), as_before(of_team("x", samples=1, seed=1)), "other"),
+    ],
+)
+def test_other_reset_seeds_are_not_paired_in_silence(a: Any, b: Any, resets: str):
+    for sides in ((a, b), (b, a)):
+        found = compare_results([sides[0]], [sides[1]])
+        assert found.resets == resets
+        said = report(found)
+        assert ("reset seeds" in said) is bool(resets)
+        assert not resets or module.RESETS[resets] in said
+
+
+def test_returns_with_prices_are_not_compared_with_returns_without():
+    env_kwargs = {"channel": {"price": 0.1}}
+    new = of_team("apple") | {"env_kwargs": env_kwargs, "added_terms": {"channel": -0.5}}
+    old = as_before(of_team("x")) | {"env_kwargs": env_kwargs, "team": "runs/x"}
+    old["reward_terms"] = {**old["reward_terms"], "channel": -0.5}
+    with pytest.raises(ValueError, match="'runs/x' hold what the channel or tools paid"):
+        compare_results([new], [old])
+    assert compare_results([new], [new]).difference == 0
+    assert compare_results([old], [old]).difference == 0
 
 
 def test_what_is_no_result_is_told_what_was_expected(tmp_path: Path):

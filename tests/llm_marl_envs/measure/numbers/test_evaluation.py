@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.toys import BareAEC, Relay, SameCase, WordPair, word_tasks
 
@@ -14,14 +14,20 @@ from llm_marl_envs import make
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.outcome import Bounds
 from llm_marl_envs.core.records import Episode, Request, Response, StopReason, Turn
+from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure import cooperation_index, evaluate_team, measure_coordination
 from llm_marl_envs.measure.numbers.coordination import convention_match, match_by_choice
-from llm_marl_envs.measure.numbers.estimates import bootstrap_interval, wilson_interval
-from llm_marl_envs.measure.numbers.results import read_result, result_to_dict, summarise
+from llm_marl_envs.measure.numbers.estimates import wilson_interval
+from llm_marl_envs.measure.numbers.results import (
+    TeamResult,
+    read_result,
+    result_to_dict,
+    summarise,
+)
 from llm_marl_envs.measure.numbers.tables import result_table
-from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 
 
@@ -93,16 +99,6 @@ def test_wrong_numbers_are_refused():
         measure_coordination(WordPair(), [])
 
 
-def test_bootstrap_interval_of_a_known_case():
-    rng = np.random.default_rng(1)
-    values = rng.normal(2.0, 1.0, size=400)
-    low, high = bootstrap_interval(values.tolist())
-    assert low < values.mean() < high
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
-    with pytest.raises(ValueError, match="at least one"):
-        bootstrap_interval([])
-
-
 def test_wilson_interval_by_hand():
     # 8 of 10: centre (0.8 + 1.9207 / 10) / 1.38415, half width 0.2264...
     low, high = wilson_interval(8, 10)
@@ -121,13 +117,17 @@ def test_the_cooperation_index_is_0_for_one_good_seat_and_1_for_a_team():
         -1.0: {"left_0": silent, "right_0": silent},
     }
     for expected, players in teams.items():
-        episodes = evaluate_team(WordPair, players, n_tasks=4, samples=2).episodes
+        episodes = evaluate_team(WordPair, players, n_tasks=8, samples=2).episodes
         index = cooperation_index(WordPair(), episodes)
         assert index is not None
         assert index.mean == expected
-        assert index.ci95 == (expected, expected)
+        assert (index.ci95 is None, index.why) == ((expected < 0), "all alike" * (expected < 0))
+        assert index.ci95 is None or expected in index.ci95  # an end of the scale
         assert index.above_solo == expected * 0.5
-        assert index.n_tasks == 4
+        assert index.n_tasks == 8
+        few = cooperation_index(WordPair(), episodes[:10])
+        assert few is not None
+        assert (few.ci95, few.why) == (None, "too few tasks: 5")
 
 
 def test_nothing_is_credited_where_one_seat_could_do_it_all():
@@ -151,10 +151,42 @@ def test_several_seeds_and_samples_count_per_task():
     result = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=[0, 5])
     assert (result.seeds, result.samples, len(result.episodes)) == ((0, 5), 3, 24)
     assert [len(task.returns) for task in result.tasks] == [6] * 4
-    assert len({e.seed for e in result.episodes[:6]}) == 2
+    assert len({e.seed for e in result.episodes[:6]}) == 6  # each sample has its own
     assert sorted(result.pass_at_k) == [1, 2, 4, 6]
     first = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=5)
     assert result.episodes[3:6] == first.episodes[:3]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "samples"), [("kuhn_poker-v1", 60), ("donor-v0", 5), ("debate-v0", 5)]
+)
+def test_each_sample_is_dealt_anew_and_the_same_to_all_teams(env_id: str, samples: int):
+    """Also with other copies; the first sample is that of an evaluation with one."""
+
+    def made() -> Any:
+        return make(env_id, split="test")
+
+    def played(policy: Policy, samples: int, **more: Any) -> TeamResult:
+        seats = dict.fromkeys(made().possible_agents, policy)
+        return evaluate_team(made, seats, n_tasks=2, samples=samples, **more)
+
+    random, silent = (
+        played(policy, samples) for policy in (RandomPolicy(), ScriptedPolicy(lambda r: ""))
+    )
+    assert random.episodes == played(RandomPolicy(), samples, copies=7).episodes
+    assert random.episodes[::samples] == (one := played(RandomPolicy(), 1)).episodes
+    # Of one sample, the reset seeds of every release.
+    assert [e.seed for e in one.episodes] == [derive_seed("evaluate", 0, t) % 2**32 for t in (0, 1)]
+    assert played(RandomPolicy(), 2, seed=(0, 3)).resets == 4
+    deals = [[(e.task_id, e.seed) for e in result.episodes] for result in (random, silent)]
+    assert deals[0] == deals[1]
+    assert len({*deals[0]}) == 2 * samples
+    assert (random.resets, silent.resets) == (samples, samples)
+    table = result_table({"team": result_to_dict(random)})
+    assert re.search(rf"reset seeds per task +{samples}\b", table)
+    if env_id == "kuhn_poker-v1":  # all six deals of both antes
+        told = [tuple(m.content for t in e.turns[:2] for m in t.messages) for e in silent.episodes]
+        assert len({*told}) == 12
 
 
 def test_pass_at_k_of_known_samples():
@@ -279,14 +311,17 @@ def test_an_empty_split_is_named():
 
 
 def test_a_result_becomes_json_and_a_table(tmp_path: Path):
-    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=4, samples=2)
+    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=8, samples=2)
     summary = result_to_dict(result)
     write_json(tmp_path / "summary.json", summary)
     assert read_result(tmp_path) == summary
     table = result_table({"expert": summary, "again": summary})
     assert "mean return  " in table
-    assert "1.00 [all alike]" in table  # the return; eight solved of eight are no certainty
-    assert "1.00 [0.28, 1.00]" in table  # 4 tasks: 4 / (4 + 3.182^2)
+    assert table.count("1.00 [0.59, 1.00]") == 6  # return, success, index: 8 / (8 + 2.365^2)
+    few = result_to_dict(evaluate_team(WordPair, team("lower", "upper"), n_tasks=4))
+    assert (few["success_ci95"], few["return_ci95"]) == (None, None)
+    write_json(tmp_path / "summary.json", few)
+    assert result_table({"x": read_result(tmp_path)}).count("1.00 [too few tasks: 4]") == 3
     assert "pass@2" in table
     assert "term words" in table
     assert "tokens written" not in table  # nobody counts them

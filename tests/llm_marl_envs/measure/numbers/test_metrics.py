@@ -32,12 +32,13 @@ from llm_marl_envs.measure.numbers.values import logged, measure, named, per_tas
 
 # -- estimates ------------------------------------------------------------------------------------
 def test_each_kind_of_estimate_has_its_interval():
-    assert over_tasks([0.25] * 4) == Estimate(0.25, (0.25, 0.25), 4)
+    assert over_tasks([0.25] * 4) == Estimate(0.25, None, 4, "too few tasks: 4")
     low, high = over_tasks([0.0, 1.0] * 8).ci95 or (0.0, 0.0)
     assert 0.2 < low < 0.5 < high < 0.8
-    two = over_runs([0.0, 1.0])  # half a spread of 0.5, times the 0.975 quantile of t with 1
-    assert (two.mean, two.n) == (0.5, 2)
-    assert two.ci95 == pytest.approx((0.5 - 6.3531, 0.5 + 6.3531), abs=1e-4)
+    three = over_runs([0.0, 1.0, 2.0])  # 1 / sqrt 3, times the 0.975 quantile of t with 2
+    assert (three.mean, three.n) == (1.0, 3)
+    assert three.ci95 == pytest.approx((1 - 2.4841, 1 + 2.4841), abs=1e-4)
+    assert over_runs([0.0, 1.0]) == Estimate(0.5, None, 2, "too few runs: 2")
     assert over_runs([3.0]) == Estimate(3.0, None, 1)
     one = share(["a", "a", "b"], [1.0, 0.0, 1.0])
     assert (one.mean, one.n) == (0.75, 2)  # over tasks, not over episodes
@@ -47,7 +48,7 @@ def test_each_kind_of_estimate_has_its_interval():
 
 
 def test_an_estimate_is_read_as_it_was_filed():
-    one = over_tasks([0.5, 0.75])
+    one = over_tasks([0.5, 0.75] * 4)
     filed = json.loads(json.dumps(asdict(one, dict_factory=as_filed)))
     assert list(filed) == ["mean", "ci95", "n_tasks"]
 
@@ -55,6 +56,9 @@ def test_an_estimate_is_read_as_it_was_filed():
         return from_json(Estimate, filed, "x.json")
 
     assert read(filed) == one
+    few = json.loads(json.dumps(asdict(over_tasks([0.5, 0.75]), dict_factory=as_filed)))
+    assert few["why"] == "too few tasks: 2"
+    assert read(few) == over_tasks([0.5, 0.75])
     assert read({"mean": 1, "ci95": None, "n": 3}) == Estimate(1.0, None, 3)
     assert read({"mean": 1, "ci95": [0, 2]}) == Estimate(1.0, (0.0, 2.0), None)
     odd: list[tuple[Any, Any]] = [(math.nan, [0, 1]), (1, ["a", 1]), (1, [1]), (True, [0, 1])]

@@ -237,6 +237,14 @@ def test_the_oracle_is_the_best_of_n_and_costs_n():
         lambda: WordPair(turns=1), Model(script), Plan(n_tasks=10), names=["parallel"], n=4
     )
     parallel, best = found.results["parallel"], found.results["oracle best of 4"]
+    assert (parallel["resets"], best["resets"]) == (1, 1)  # it chooses no luck of the deal
+    twice = run_baselines(
+        lambda: WordPair(turns=1), Model(script), Plan(n_tasks=10, samples=2), n=4,
+        names=["parallel", "random"],
+    ).results  # fmt: skip
+    assert {name: of["resets"] for name, of in twice.items()} == dict.fromkeys(twice, 2)
+    dealt = [[task["resets"] for task in twice[name]["tasks"]] for name in ("parallel", "random")]
+    assert [of[::4] for of in dealt[0]] == dealt[1]
     by_hand = [max(task["returns"]) for task in parallel["tasks"]]
     assert best["mean_return"] == pytest.approx(sum(by_hand) / 10)
     assert best["mean_return"] > parallel["mean_return"]
@@ -298,7 +306,7 @@ def test_the_command_writes_tables_and_goes_on(tmp_path: Path, capsys: Any):
     assert episodes.stat().st_mtime_ns == before
     expert, random = (str(tmp_path / name) for name in ("expert", "random"))
     assert main(["compare", random, expert]) == 0
-    assert "these two checkpoints" in capsys.readouterr().out
+    assert "of 3 tasks fewer than 6 are independent" in capsys.readouterr().out
     assert main([*command, "--only", "solo"]) == 2
 
 

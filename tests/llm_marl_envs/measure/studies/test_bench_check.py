@@ -13,7 +13,9 @@ import pytest
 from support.small_bench import SMALL
 
 from llm_marl_envs.cli import main
+from llm_marl_envs.core.records import read_jsonl
 from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.measure.studies import bench_run
 from llm_marl_envs.measure.studies import benchmark as benchmarks
 from llm_marl_envs.measure.studies.bench_check import UNSEEN, check_bench
 from llm_marl_envs.measure.studies.bench_run import EVERY, run_benchmark
@@ -104,6 +106,18 @@ def test_every_edit_is_found(folder: Path, name: str) -> None:
     assert check_bench(SMALL, folder) == []
     assert len(list(leaves(whole))) > 10
     assert [one for one in missed if not UNCHECKED.fullmatch(one)] == []
+
+
+def test_a_folder_of_before_comes_out(folder: Path) -> None:
+    """Older releases wrote no reset seeds into a summary."""
+    for name in FILES:
+        if name.endswith("summary.json"):
+            summary = json.loads((folder / name).read_text())
+            del summary["resets"]
+            for task in summary["tasks"]:
+                del task["resets"]
+            (folder / name).write_text(json.dumps(summary))
+    assert check_bench(SMALL, folder) == []
 
 
 def test_every_field_that_goes_missing_is_found(folder: Path) -> None:
@@ -247,6 +261,38 @@ def test_one_seat_at_a_time(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path.with_name("cut"))
     edit(tmp_path / BENCH_FILE, lambda one: changed(one, ("entries", "trust", "seat")))
     assert check_bench(SMALL, tmp_path)
+
+
+def test_surrogates_side_by_side_are_played_again_as_two_characters(
+    tmp_path: Path, own_registry: None
+) -> None:
+    register_policy("surrogates", lambda *_: ScriptedPolicy(lambda _: "50 \ud800\udfff 😀 \udfff"))
+    run_benchmark(SMALL, {EVERY: "surrogates"}, str(tmp_path))
+    assert check_bench(SMALL, tmp_path) == []
+    file = tmp_path / "trust" / "episodes.jsonl"
+    (first, *_) = read_jsonl(file)
+    assert len(first.turns[0].action) == len("50 .. . .")
+    before = file.read_bytes()
+    for said, forged in ((r"50 \ud800\udfff", r"50 \ud83d\ude00"), ('"apart"', '"part"')):
+        file.write_bytes(before.replace(said.encode(), forged.encode(), 1))
+        assert check_bench(SMALL, tmp_path)
+
+
+def test_partners_of_a_seat_that_are_no_silent_ones_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole folder, played beside experts and called solo."""
+    monkeypatch.setattr(
+        bench_run,
+        "seats_alone",
+        lambda agents, solo: {
+            seat: {other: "expert" for other in agents if other != seat} for seat in agents
+        },
+    )
+    run_benchmark(SMALL, {"trust": "expert"}, str(tmp_path), solo=True)
+    wrong = check_bench(SMALL, tmp_path)
+    assert wrong
+    assert all("beside the seat" in line for line in wrong)
 
 
 # -- files of others ------------------------------------------------------------------------------

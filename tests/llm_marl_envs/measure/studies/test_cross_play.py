@@ -67,14 +67,15 @@ def test_two_conventions_score_one_with_themselves_and_fail_with_each_other():
     assert result.matrix == ((1.0, pytest.approx(1 / 3)), (pytest.approx(1 / 3), 1.0))
     assert result.success_matrix == result.matrix
     assert result.match_matrix == result.matrix  # here a match is what is paid
-    assert result.self_play == Estimate(1.0, (1.0, 1.0), 30)
+    # 30 tasks solved of 30: 30 / (30 + 2.04523^2)
+    assert result.self_play == Estimate(1.0, (pytest.approx(0.87763, abs=1e-5), 1.0), 30)
     assert mean_of(result.cross_play) == pytest.approx(1 / 3)
     assert mean_of(result.gap) == pytest.approx(2 / 3)
-    # The interval of a share of 1/3 over 30 tasks: 1.96 * sqrt(2/9 / 30) = 0.169 to each side.
+    # Normal for 1/3 over 30 tasks: 1.96 * sqrt(2/9 / 30) = 0.169 to each side. On a scale from -1
+    # to 1 five of 30 are rarer, so that what was not seen reaches towards -1.
     low, high = interval_of(result.gap)
-    assert low == pytest.approx(2 / 3 - 0.169, abs=0.04)
-    assert high == pytest.approx(2 / 3 + 0.169, abs=0.04)
-    assert result.gap_ci95_over_teams is None  # two teams say nothing about teams
+    assert 2 / 3 - 0.25 < low < 2 / 3 - 0.169
+    assert 2 / 3 + 0.12 < high < 2 / 3 + 0.2
 
 
 def test_coding_experts_with_different_interfaces_fail_together():
@@ -134,18 +135,6 @@ def test_the_diagonal_is_what_an_evaluation_measures():
     assert result.matrix[0][0] == pytest.approx(alone.mean_return)
     assert result.self_play is not None
     assert result.self_play.n == 12
-
-
-def test_the_interval_over_teams_is_wider_than_over_tasks():
-    """Three teams, one of which is a stranger to the two others."""
-    teams = {"a": experts("lower"), "b": experts("lower"), "c": experts("upper")}
-    result = cross_play(stage(SameCase, n_tasks=30), teams)
-    # Off the diagonal 2 of 6 pairs are a and b (1.0), 4 hold c (1/3).
-    assert mean_of(result.cross_play) == pytest.approx((2 + 4 / 3) / 6)
-    over_teams = result.gap_ci95_over_teams
-    assert over_teams is not None
-    assert over_teams[0] == pytest.approx(0.0)  # c is not drawn in 8 of 27 resamples
-    assert over_teams[1] > interval_of(result.gap)[1]
 
 
 def test_scripted_strangers_of_each_convention():

@@ -1,0 +1,142 @@
+"""What holds of every update: its loss moves each own token as the formula says.
+
+In the first pass over an update the weights are those that sampled, so every ratio is 1 and the
+loss, whatever its form, moves the log-prob of an own token by
+
+    d loss / d log-prob  =  -advantage x scale   + what the KL term adds
+
+The scale is what TRL and `packing.LossScale` divide by. The left side is there in the backward
+pass, so to compare the two costs nothing. A token that the loss forgets has no gradient; one that
+it counts twice has too much. A token that was lost before, between the model and the loss, has
+another log-prob than was recorded, which `drift.py` sees.
+
+Owns the right side and the comparison; when it is made, `trainer.py` says.
+
+Shapes: B rows, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from llm_marl_envs.core.errors import WorkFailedError
+from trainers.batch.drift import OLD
+from trainers.batch.packing import RowLoss
+
+THROUGH_RATIO = ("grpo", "dr_grpo", "dapo", "luspo", "sapo")
+"""Losses that follow the ratio; in the others it is a weight, and the log-prob is followed."""
+REFERENCE = "ref_per_token_logps"
+CLOSE, RESCORED = 1e-3, 0.2
+"""Largest relative error; the second where the ratio is taken with log-probs scored anew."""
+
+
+class LostGradientError(WorkFailedError):
+    """The loss does not move a token as its advantage says: a fault of this library or of TRL."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossForm:
+    """What decides how a loss of TRL moves log-probs.
+
+    Attributes:
+        loss_type: TRL's.
+        level: of the ratio, 'token' or 'sequence'.
+        beta: weight of the KL term.
+        weighs_kl: whether the ratio multiplies the KL term.
+        longest: most tokens of an action (`max_completion_length`).
+        accumulated: micro-batches of one step of the optimiser.
+        processes: over which gradients are averaged.
+        corrects: whether `importance_sampling_ratio` multiplies the loss.
+    """
+
+    loss_type: str
+    level: str
+    beta: float
+    weighs_kl: bool
+    longest: int
+    accumulated: int
+    processes: int
+    corrects: bool
+
+    def scale(self, batch: Mapping[str, Any]) -> Tensor:
+        """(B, 1): what one token of a row weighs in the loss of a micro-batch."""
+        own = batch["tool_mask"].sum(1, keepdim=True).clamp(min=1.0)
+        one = torch.ones_like(own, dtype=torch.float32) * batch["loss_scale"]
+        if self.loss_type not in get_args(RowLoss):
+            return one * self.processes / batch["num_items_in_batch"].clamp(min=1.0)
+        per_row = {"dr_grpo": self.longest, "luspo": 1}.get(self.loss_type, own)
+        return one / (per_row * len(own) * self.accumulated)
+
+    def gradient(self, batch: Mapping[str, Any], logprobs: Tensor) -> Tensor:
+        """What the loss moves each log-prob by, (B, T), where every ratio is 1."""
+        own = batch["tool_mask"].float()
+        followed, weighed = -batch["advantages"], torch.zeros_like(logprobs)
+        if self.corrects and self.loss_type != "vespo":
+            followed = followed * batch["importance_sampling_ratio"]
+        if self.loss_type not in THROUGH_RATIO:
+            followed, weighed = weighed, followed
+        if self.beta:
+            d = batch[REFERENCE] - logprobs
+            weighed = weighed + self.beta * (1 - d.exp())
+            if self.weighs_kl:
+                followed = followed + self.beta * (d.exp() - d - 1)
+        if self.level == "sequence":
+            tokens = own.sum(1, keepdim=True).clamp(min=1.0)
+            followed = (followed * own).sum(1, keepdim=True) / tokens
+        return torch.where(own > 0, (followed + weighed) * self.scale(batch), 0.0)
+
+
+@dataclass(slots=True)
+class Passed:
+    """One micro-batch: its log-probs, (B, T), and their gradient when it has come."""
+
+    batch: Mapping[str, Any]
+    logprobs: Tensor
+    form: LossForm
+    gradient: Tensor | None = None
+
+    def note(self, gradient: Tensor) -> None:
+        """Called in the backward pass."""
+        self.gradient = gradient.detach()
+
+    @torch.no_grad()
+    def wrong(self) -> str | None:
+        """A token whose gradient is not the formula's; None where there is none."""
+        expected = self.form.gradient(self.batch, self.logprobs)
+        found = torch.zeros_like(expected) if self.gradient is None else self.gradient
+        close = RESCORED if OLD in self.batch else CLOSE
+        noise = 1e-4 * expected.abs().max() + 1e-5 * self.form.scale(self.batch)
+        bad = ~((found - expected).abs() <= close * expected.abs() + noise)  # nan is bad
+        if not bad.any():
+            return None
+        row, token = (int(place) for place in bad.nonzero()[0])
+        return (
+            f"{self.batch['labels'][row]}, completion token {token}: the loss moves its log-prob "
+            f"by {float(found[row, token]):.3g}, where its advantage asks for "
+            f"{float(expected[row, token]):.3g} ({int(bad.sum())} such tokens, "
+            f"{int(self.batch['tool_mask'].sum())} are trained on)"
+        )
+
+
+class Watch:
+    """What passes in one step of the optimiser."""
+
+    def __init__(self) -> None:
+        self._passed: list[Passed] = []
+
+    def follow(self, batch: Mapping[str, Any], logprobs: Tensor, form: LossForm) -> None:
+        """Keep the log-probs (B, T) of a micro-batch, and what the backward pass asks of them."""
+        passed = Passed(batch, logprobs.detach(), form)
+        self._passed.append(passed)
+        if logprobs.requires_grad:
+            logprobs.register_hook(passed.note)
+
+    def taken(self) -> list[Passed]:
+        """What has passed since this was last asked."""
+        passed, self._passed = self._passed, []
+        return passed
