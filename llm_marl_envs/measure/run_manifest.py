@@ -176,7 +176,7 @@ def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict
     if not path.is_file():
         return [], None
     try:
-        before = read_json(path)
+        before = read_json(path, strict=True)
         about: _Earlier = from_json(_Earlier, before, path)
     except ValueError as error:
         aside = path.with_suffix(".json.unreadable")
