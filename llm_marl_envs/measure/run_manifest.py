@@ -171,7 +171,9 @@ class _Earlier:
     config: Mapping[str, Any] | None = None
 
 
-def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _earlier_sessions(
+    path: Path, kind: str
+) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:
     """The sessions before this one, and the configuration of the last; None where there is none."""
     if not path.is_file():
         return [], None
