@@ -26,7 +26,10 @@ def write_json(path: str | Path, value: Any) -> None:
     Raises:
         ValueError: a NaN or an infinite number, which JSON does not know.
     """
-    text = json.dumps(value, indent=2, allow_nan=False)
+    try:
+        text = json.dumps(value, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{path}: NaN and infinite numbers cannot be written as JSON") from error
     with replacing(path) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
 
@@ -46,8 +49,8 @@ def check_writable(*paths: str | Path) -> None:
             pass
 
 
-def read_json(path: str | Path) -> dict[str, Any]:
-    """The object in a JSON file.
+def read_json(path: str | Path, *, strict: bool = False) -> dict[str, Any]:
+    """The object in a JSON file; `strict` as `json_of` takes it, of what is to be written again.
 
     Raises:
         ValueError: there is no such file, it is half-written or no JSON as `json_of` reads it, or
@@ -55,7 +58,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        value = json_of(path.read_bytes())
+        value = json_of(path.read_bytes(), strict=strict)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ValueError(f"{path}: no such file") from error
     except ValueError as error:

@@ -171,12 +171,14 @@ class _Earlier:
     config: Mapping[str, Any] | None = None
 
 
-def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _earlier_sessions(
+    path: Path, kind: str
+) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:
     """The sessions before this one, and the configuration of the last; None where there is none."""
     if not path.is_file():
         return [], None
     try:
-        before = read_json(path)
+        before = read_json(path, strict=True)
         about: _Earlier = from_json(_Earlier, before, path)
     except ValueError as error:
         aside = path.with_suffix(".json.unreadable")

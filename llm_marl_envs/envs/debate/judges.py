@@ -10,6 +10,7 @@ it was shown first: a bias that both orders together cancel.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 
 from llm_marl_envs.core.environment import TextEnv
@@ -77,6 +78,12 @@ def verdicts(
         raise ValueError(
             f"judge: {type(judge).__name__} gave {len(responses)} responses to {len(requests)} "
             "requests; expected one each"
+        )
+    if not all((response.text or "").strip() for response in responses):
+        warnings.warn(
+            "a judge said nothing, which decides nothing; where a server's parser of reasoning "
+            "keeps its answers, give it more tokens, or switch the parser off",
+            stacklevel=2,
         )
     return [(response.text or "")[: env.max_action_chars] for response in responses]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -68,11 +68,11 @@ def test_types(value: Any, hint: Any, fine: bool):
 @pytest.mark.parametrize("long", ["x" * 5_000, "ab " * 1_700], ids=["word", "words"])
 def test_messages_quote_a_beginning(long: str) -> None:
     """Whatever is too long, of names, options, tasks and policies."""
-    chosen = Context(env=make("debate-v0"))
+    chosen, unknown = Context(env=make("debate-v0")), cast("Any", {long: 1})
     named: list[Any] = [
         lambda: make(long),
         lambda: make("debate-v0", split=long),
-        lambda: make("debate-v0", **{long: 1}),
+        lambda: make("debate-v0", **unknown),
         lambda: make("debate-v0", api=long),
         lambda: make("debate-v0").reset(options={"task": long}),
         *(
@@ -109,5 +109,6 @@ def test_messages_quote_a_beginning(long: str) -> None:
 @pytest.mark.parametrize("name", ["memory", "channel", "prompts", "tools"])
 @pytest.mark.parametrize("key", [1, None, ("a",), date(2026, 1, 1)])
 def test_options_of_wrappers_have_texts_as_keys(name: str, key: Any) -> None:
+    wrong: dict[str, Any] = {name: {key: 1}}
     with pytest.raises(TypeError, match=f"{name}: expected texts as keys, got "):
-        make("debate-v0", **{name: {key: 1}})
+        make("debate-v0", **wrong)

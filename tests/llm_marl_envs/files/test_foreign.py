@@ -108,7 +108,6 @@ OWN = {
     "llm_marl_envs/sandbox/jail/replacements.py": "its own text; nothing of ours is in a jail",
     "llm_marl_envs/sandbox/jail/zygote.py": "what started it says",
     "llm_marl_envs/sandbox/jail/wire.py": "caps, and refuses what is too deep",
-    "llm_marl_envs/envs/math/formula_worker.py": "a process of its own, told by ours",
 }
 PARSES = re.compile(
     r"json\.loads?\b(?!\(json\.dumps\()|JSONDecoder|yaml\.\w*load|from (json|yaml) import"

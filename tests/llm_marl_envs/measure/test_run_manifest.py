@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import math
 import os
 import platform
 import shutil
@@ -135,6 +136,8 @@ def test_a_half_written_manifest_is_kept_aside(tmp_path: Path):
         ("config", "text"),
         ("config", ["text"]),
         ("kind", ["train"]),
+        ("config", {"a": math.inf}),
+        ("note", math.nan),
     ],
 )
 def test_a_manifest_of_others_is_kept_aside(tmp_path: Path, key: str, value: Any):
@@ -145,7 +148,8 @@ def test_a_manifest_of_others_is_kept_aside(tmp_path: Path, key: str, value: Any
     said = pytest.warns(UserWarning, match=MANIFEST_FILE)
     with said, recording(tmp_path, "train", {"a": 1}):
         pass
-    assert json.loads((tmp_path / "run_manifest.json.unreadable").read_text()) == edited
+    kept = (tmp_path / "run_manifest.json.unreadable").read_text()
+    assert kept == json.dumps(edited)
     assert len(read(tmp_path)["sessions"]) == 1
 
 

@@ -108,7 +108,8 @@ def test_a_judges_text_is_cut_as_others_are() -> None:
     info = judged(["x" * 30_000_000 + "\nAnswer: a"])
     assert len(info["judge"]) == LONGEST
     assert info["team_answer"] is None
-    assert judged([None])["judge"] == ""
+    with pytest.warns(UserWarning, match="a judge said nothing"):
+        assert judged([None])["judge"] == ""
 
 
 PLAIN = {"question": "Who?", "answer": "A", "split": "train"}
