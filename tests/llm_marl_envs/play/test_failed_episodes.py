@@ -409,9 +409,8 @@ def test_an_episode_that_failed_counts_at_the_floor(floor: float) -> None:
 
 
 def test_a_reward_that_is_none_is_counted_at_the_floor() -> None:
-    raised, paid = (
-        evaluate(shaky(WordPair, in_places(1), "later", **pays)) for pays in ({}, {"reward": None})
-    )
+    ways: Any = ({}, {"reward": None})
+    raised, paid = (evaluate(shaky(WordPair, in_places(1), "later", **pays)) for pays in ways)
     assert raised.failed == paid.failed == 1
     assert raised.tasks == paid.tasks
 
