@@ -273,7 +273,8 @@ def test_what_is_not_finite_is_not_kept(tmp_path: Path, what: str, saves: bool):
             elif what == "moments":
                 trainer.optimizer.state[parameter]["exp_avg"][0, 0] = math.inf
             else:
-                trainer.algorithm.past.running["x"] = math.nan
+                running: Any = trainer.algorithm
+                running.past.running["x"] = math.nan
         raise not_finite(2, "log-prob nan of right_0")
 
     trainer.stage.once = poisoned  # type: ignore[method-assign]

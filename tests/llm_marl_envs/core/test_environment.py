@@ -92,7 +92,8 @@ def test_seeds_of_numpy_are_as_int(seed: Any) -> None:
         lambda: make("collab_maze-v0", single_seat=True),
         lambda: Partners(make("matrix_game-v1"), partners),
     ):
-        one, two = make_one(), make_one()
+        one: Any = make_one()
+        two: Any = make_one()
         assert one.reset(seed=seed) == two.reset(seed=3)
         assert one.unwrapped.rng.getstate() == two.unwrapped.rng.getstate()
         assert one.unwrapped.task == two.unwrapped.task

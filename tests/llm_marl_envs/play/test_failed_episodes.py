@@ -306,6 +306,16 @@ def test_a_stranger_s_reward_that_is_none_names_the_agent(
     assert (missing if reward == "absent" else what) in str(first.failure)
 
 
+def test_a_stranger_s_reward_term_that_is_none_names_the_agent() -> None:
+    class Explains(BareParallel):
+        def step(self, actions: Any) -> Any:
+            *out, infos = super().step(actions)
+            return *out, {agent: {"reward_terms": {"style": math.nan}} for agent in infos}
+
+    words = "reward 'style' of short_0, turn 0: expected a finite number, got nan"
+    assert words in str(play(Explains)[0].failure)
+
+
 @pytest.mark.parametrize("reward", [True, 2, np.float32(0.5), np.array(0.5), Fraction(1, 2)])
 def test_numbers_of_any_type_are_rewards(reward: Any) -> None:
     episode = play(paying(BareParallel, reward, "tall_0"), copies=1)[0]
@@ -421,9 +431,8 @@ def test_an_episode_that_failed_counts_at_the_floor(floor: float) -> None:
 
 
 def test_a_reward_that_is_none_is_counted_at_the_floor() -> None:
-    raised, paid = (
-        evaluate(shaky(WordPair, in_places(1), "later", **pays)) for pays in ({}, {"reward": None})
-    )
+    ways: Any = ({}, {"reward": None})
+    raised, paid = (evaluate(shaky(WordPair, in_places(1), "later", **pays)) for pays in ways)
     assert raised.failed == paid.failed == 1
     assert raised.tasks == paid.tasks
 

@@ -239,7 +239,8 @@ def test_a_failed_episode_does_not_end_the_run(tmp_path: Path) -> None:
 def test_a_reward_that_is_no_number_is_as_an_exception(tmp_path: Path, changes: Any) -> None:
     """The same weights, log and transcripts, in branches and evaluations, too."""
     runs = []
-    for pays in ({}, {"reward": math.nan}):
+    ways: Any = ({}, {"reward": math.nan})
+    for pays in ways:
         env: Any = broken_in([1], [0], **pays)
         plan: dict[str, Any] = {"max_steps": 3, **BEARING, **changes}
         if plan.pop("eval", False):

@@ -82,6 +82,18 @@ def test_learners_and_those_who_have_stopped_sit_everywhere():
             assert sat[name] == pytest.approx(2000 * (1 / 4) / 2, abs=80)
 
 
+@pytest.mark.parametrize("per_update", [1, 3, 4])
+def test_roles_take_turns_in_having_a_learner_for_sure(per_update: int):
+    """Over all groups of a run, also where each update has one."""
+    own = members(Population(size=6, grow=1), ("a_0", "b_0"))
+    updates = range(5, 605)  # five of six have stopped
+    groups = [own.line_up(u, place, per_update, 7) for u in updates for place in range(per_update)]
+    for role in ("a", "b"):
+        learns = [group[f"{role}_0"] == f"{role}_5" for group in groups]
+        assert sum(learns) / len(groups) == pytest.approx(1 / 2 + 1 / 2 * 1 / 6, abs=0.06)
+    assert all({*group.values()} & {"a_5", "b_5"} for group in groups)
+
+
 def test_growth_stops_the_oldest_learner_and_begins_a_new_one():
     own = members(Population(size=4, grow=10), ("a_0", "a_1", "b_0"))
     assert own.learners(0) == own.learners(9) == {"a_0", "a_1", "b_0"}
