@@ -570,7 +570,7 @@ class MAGRPOTrainer(GRPOTrainer):
             level=self.importance_sampling_level,
             beta=self.beta,
             weighs_kl=args.use_bias_correction_kl,
-            longest=self.max_completion_length,
+            longest=self.max_completion_length or 0,
             accumulated=self.plan.total,
             processes=args.world_size,
             corrects=corrects,

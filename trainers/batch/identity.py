@@ -66,11 +66,14 @@ class LossForm:
     def scale(self, batch: Mapping[str, Any]) -> Tensor:
         """(B, 1): what one token of a row weighs in the loss of a micro-batch."""
         own = batch["tool_mask"].sum(1, keepdim=True).clamp(min=1.0)
-        one = torch.ones_like(own, dtype=torch.float32) * batch["loss_scale"]
+        one = torch.full_like(own, float(batch["loss_scale"]), dtype=torch.float32)
         if self.loss_type not in get_args(RowLoss):
             return one * self.processes / batch["num_items_in_batch"].clamp(min=1.0)
-        per_row = {"dr_grpo": self.longest, "luspo": 1}.get(self.loss_type, own)
-        return one / (per_row * len(own) * self.accumulated)
+        if self.loss_type == "dr_grpo":
+            own = torch.full_like(own, self.longest)
+        elif self.loss_type == "luspo":
+            own = torch.ones_like(own)
+        return one / (own * len(own) * self.accumulated)
 
     def gradient(self, batch: Mapping[str, Any], logprobs: Tensor) -> Tensor:
         """What the loss moves each log-prob by, (B, T), where every ratio is 1."""

@@ -214,7 +214,7 @@ def _crossed_flips(differences: np.ndarray, ways: np.ndarray, seed: int) -> floa
         size = min(most, MAX_EXACT - first)
         flipped = [(2.0 * rng.integers(2, size=(size, len(of))) - 1) @ of for of in sums]
         hits += [
-            (_tied(of) >= observed).sum() for of in (*flipped, scale * np.sum(flipped, axis=0))
+            (_tied(of) >= observed).sum() for of in (*flipped, scale * sum(flipped, np.zeros(size)))
         ]
     return float((hits.max() + 1) / (MAX_EXACT + 1))
 
