@@ -222,7 +222,7 @@ def test_what_only_wraps_is_taken_off(text: str, left: str):
         *("", "(", "1)", "{}", "3+", "½", "\uff13", "()", "--1", "|x", "Evelyn", "x and y", "[1)"),
         *(r"\ldots x", r"\thinspace 3", r"\phantom{3}", r"\hfil 3", r"\color{red} 3", r"\foo"),
         *(r"\begin{array}3\end{array}", r"\begin{pmatrix}3", r"\sqrt[y]{x}", "9_2", "0^{-1/2}"),
-        *("1/0", "9^{9^9}", r"\sqrt{-2}", "x" * 1001),
+        *("1/0", "9^{9^9}", r"\sqrt{-2}", "x" * 1001, "x" + "!" * 900),
     ],
 )
 def test_what_is_no_formula(text: str):
@@ -273,6 +273,9 @@ def test_a_long_question_costs_little():
         before = time.process_time()
         is_right("x+2", "x+1", piece * (30_000 // len(piece)))
         assert time.process_time() - before < 3, piece
+    before = time.process_time()
+    is_right("x+2", "x+1", "(" * 15_000 + "x" + ")" * 15_000)
+    assert time.process_time() - before < 3
 
 
 def test_exact_answers_are_numbers_in_the_form_that_was_asked():
