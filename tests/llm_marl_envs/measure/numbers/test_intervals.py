@@ -168,7 +168,9 @@ def test_what_cannot_be_is_refused():
 def test_so_few_clusters_have_no_interval_but_a_reason():
     five = [("abcde"[task % 5], str(task)) for task in range(40)]
     values = [float(task % 3 == 0) for task in range(40)]
-    assert over_tasks(values, five) == Estimate(np.mean(values), None, 40, "too few clusters: 5")
+    assert over_tasks(values, five) == Estimate(
+        float(np.mean(values)), None, 40, "too few clusters: 5"
+    )
     assert over_tasks(values, [("abcdef"[i % 6], str(i)) for i in range(40)]).ci95 is not None
     assert over_tasks(values[:5]) == Estimate(0.4, None, 5, "too few tasks: 5")
     assert over_tasks([7.0] * 9) == Estimate(7.0, None, 9, "all alike")
@@ -369,6 +371,7 @@ def test_checkpoints_that_are_alike_on_every_task_are_not_called_the_same():
     other = compare([same], [{**same, "t1": 1.0}], metric="success")
     assert "may be otherwise" not in comparison(other)
     assert other.ci95 == ends([float(i == 1) for i in range(40)], reach=1.0)
+    assert other.ci95 is not None
     assert other.ci95[0] < 0
 
 
