@@ -38,6 +38,8 @@ OF_A_MODEL = re.compile(
     r"|special_tokens_map\.json|added_tokens\.json|vocab\.(json|txt)|merges\.txt"
     r"|chat_template\.jinja|tiny\.json|LICENSE"
 )
+INDEX = "model.safetensors.index.json"
+"""Says which file of a model holds which tensor."""
 TEMPLATES = "additional_chat_templates"
 """Folder of a tokenizer with several chat templates; the first one is chat_template.jinja."""
 TEMPLATE = re.compile(r"[\w.-]+\.jinja")
@@ -152,7 +154,12 @@ def check_fetched(folder: Path, repository: Any) -> None:
         if file.is_symlink():
             raise ValueError(f"{where}: refused, it is a link")
         if file.suffix == ".json" and file.name not in VOCABULARIES:
-            refuse_code(_read(file, where), where)
+            held = _read(file, where)
+            refuse_code(held, where)
+            shards = held.get("weight_map") if file.name == INDEX else {}
+            named = shards.values() if isinstance(shards, dict) else [shards]
+            if not all(isinstance(name, str) and OF_A_MODEL.fullmatch(name) for name in named):
+                raise ValueError(f"{where}: refused, it names weights elsewhere")
         if file.suffix == ".safetensors" and not is_safetensors(file):
             raise ValueError(f"{where}: refused, it holds no safetensors")
     where = f"{PREFIX}{repository}: {TEAM_FILE}"

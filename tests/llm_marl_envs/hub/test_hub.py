@@ -226,6 +226,10 @@ HOSTILE: dict[str, tuple[dict[str, bytes | None], str]] = {
     "no_json": ({"a/adapter_config.json": b"{"}, "adapter_config.json"),
     "a_key_twice": ({"team.json": b'{"agents": {}, "agents": {}}'}, "team.json"),
     "no_safetensors": ({"a/adapter_model.safetensors": b"../../secret"}, "safetensors"),
+    "weights_elsewhere": (
+        {"a/model.safetensors.index.json": b'{"weight_map": {"x": "../../b/model.safetensors"}}'},
+        "elsewhere",
+    ),
     "no_team": ({"team.json": None}, "team.json"),
     "large_team_file": ({"team.json": changed(note="x" * 2**21)}, "bytes"),
 }
