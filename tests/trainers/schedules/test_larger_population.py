@@ -82,6 +82,13 @@ def test_learners_and_those_who_have_stopped_sit_everywhere():
             assert sat[name] == pytest.approx(2000 * (1 / 4) / 2, abs=80)
 
 
+def test_roles_of_one_size_draw_apart():
+    """Else each policy would only ever meet its twin of the other role."""
+    own = members(Population(size=3))
+    groups = [own.line_up(update, 0, 1, 7) for update in range(200)]
+    assert len({(group["left_0"], group["right_0"]) for group in groups}) == 9
+
+
 @pytest.mark.parametrize("per_update", [1, 3, 4])
 def test_roles_take_turns_in_having_a_learner_for_sure(per_update: int):
     """Over all groups of a run, also where each update has one."""
