@@ -644,12 +644,12 @@ def test_the_oracle_chooses_among_all() -> None:
 
 
 def test_coordination_counts_what_was_said() -> None:
-    """One action that an environment breaks on is no success, in the record and in the replay."""
-    kind = shaky(WordPair, lambda env: env.seed == seed and env.number > 0)
+    """An action that an environment breaks on is no success, in the record and in the replay."""
+    kind = shaky(WordPair, lambda env: env.seed in solved)
     whole = evaluate(WordPair)
-    seed = next(e.seed for e in whole.episodes if e.success)
+    solved = {e.seed for e in whole.episodes if e.success}
     broken = evaluate(kind)
-    assert 0 < broken.failed < 4
+    assert 0 < broken.failed == len(solved) < len(whole.episodes)
     assert broken.match == whole.match
     ok, less = (measure_coordination(WordPair(), result.episodes) for result in (whole, broken))
     assert less.competence == ok.competence  # the same actions, replayed without an error
