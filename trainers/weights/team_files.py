@@ -230,9 +230,9 @@ def load_tokenizer(model: str | Path | None, *, trust: bool = False) -> Any:
                 "model that it comes from into it"
             )
         else:
-            why = str(error)
+            why = str(error).replace(str(model), "it")
         raise ValueError(
-            f"{str(model)!r:.200} has no tokenizer that can be read ({why!s:.200})"
+            f"{str(model)!r:.200} has no tokenizer that can be read ({why:.500})"
         ) from error
 
 
