@@ -216,7 +216,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.beta = self.args.beta = beta
         self.costs, self._counted_at = Costs(), time.perf_counter()
         self.clock, self._tokens_read, self._sampled = Clock(), np.zeros(2), 0
-        self._watch, self._counts = Watch(), list[tuple[float, ...]]()
+        self._watch, self._own_tokens = Watch(), list[float]()
         self._gather()
         self._settle()
 
@@ -665,7 +665,7 @@ class MAGRPOTrainer(GRPOTrainer):
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         self._followed = None
         if model.training:
-            self._counts.append(inputs["counts"])
+            self._own_tokens.append(inputs["own_tokens"])
         loss = loss * inputs["loss_scale"]
         extra = self.algorithm.extra_loss(inputs, model)
         if extra is not None:
@@ -772,11 +772,11 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in TRL; a mean over tokens is one, however they lie in micro-batches."""
-        if self.model.training and self._counts:
-            kept, of_rows = self._metrics["train"], self.importance_sampling_level == "sequence"
-            for name, value in metrics.weighed(kept, self._counts, of_rows=of_rows).items():
+        if self.model.training and self._own_tokens:
+            kept = self._metrics["train"]
+            for name, value in metrics.weighed(kept, self._own_tokens).items():
                 kept[name] = [value]
-            self._counts.clear()
+            self._own_tokens.clear()
         super().log(logs, start_time)
 
     def _count_time(self) -> None:
