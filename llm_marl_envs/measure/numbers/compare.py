@@ -469,7 +469,7 @@ def report(result: Comparison) -> str:
         lines.append(
             f"A sampled at temperature {a}, B at {b}: that may be the difference, or a part of it"
         )
-    if result.alike:
+    if result.alike and result.why in ("", ALIKE):  # of too few nothing is said
         lines.append(
             f"B - A is the same on each of the {result.n_tasks} tasks. That is no certainty: up to "
             f"{percent(_unseen(min(result.clusters)))} of all tasks like these may be otherwise "
