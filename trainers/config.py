@@ -51,6 +51,7 @@ NOT_READ = {
     "log_completions": "set transcript_every",
     "save_on_each_node": "nodes share output_dir, and one process writes",
     "cache_implementation": "leave it out",
+    "neftune_noise_alpha": BIASED,
     "reward_weights": "rewards come from the environment",
     "multi_objective_aggregation": "rewards come from the environment",
     "pad_to_multiple_of": "rows are padded to the longest of their micro-batch",

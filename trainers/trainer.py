@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import time
 import warnings
 from collections import Counter
@@ -57,14 +58,16 @@ from trainers.algorithms import AdvantageInputs, Algorithm, algorithm_name, make
 from trainers.batch.drift import (
     OLD,
     EngineDriftError,
+    Limits,
     correction,
     differences,
     limits_of,
     logged,
     measured,
+    of_first_pass,
     refusal,
 )
-from trainers.batch.identity import LossForm, LostGradientError, Watch
+from trainers.batch.identity import NEAR_ONE, LossForm, LostGradientError, Watch
 from trainers.batch.log_probs import in_place
 from trainers.batch.optimizer import clip_each, cosines, leave_idle, parameter_groups
 from trainers.batch.packing import (
@@ -102,7 +105,7 @@ from trainers.running.callbacks import (
     TeamProgress,
     TokenBudget,
 )
-from trainers.running.checkpoints import Checkpoints, all_finite
+from trainers.running.checkpoints import Checkpoints, all_finite, on_host
 from trainers.running.clock import REST, Clock
 from trainers.running.costs import Costs, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
@@ -174,6 +177,8 @@ class MAGRPOTrainer(GRPOTrainer):
     """The policy of the present step of the optimiser; None: all of them."""
     _own: torch.Tensor | None = None
     """(B, T) which completion tokens of the present micro-batch its agent said."""
+    _before: tuple[int, dict[str, Any]] = (-1, {})
+    """The position at which the present update began, and what playing it has changed since."""
     _followed: Mapping[str, Any] | None = None
     """The micro-batch whose gradient is compared with its advantages; None: none is."""
 
@@ -211,7 +216,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.beta = self.args.beta = beta
         self.costs, self._counted_at = Costs(), time.perf_counter()
         self.clock, self._tokens_read, self._sampled = Clock(), np.zeros(2), 0
-        self._watch, self._counts = Watch(), list[tuple[float, ...]]()
+        self._watch, self._own_tokens = Watch(), list[float]()
         self._gather()
         self._settle()
 
@@ -436,6 +441,7 @@ class MAGRPOTrainer(GRPOTrainer):
     def _new_batches(self) -> list[dict[str, Any]]:
         """Roll out, judge, pack."""
         begun = time.perf_counter()
+        self._before = self._step, on_host(self._of_playing())
         self.clock.taken()  # what lies between two updates is of neither
         self.players.keep(self._update)
         groups, inputs, advantages = self._experience()
@@ -527,7 +533,9 @@ class MAGRPOTrainer(GRPOTrainer):
     def _check_engine(self, batches: list[dict[str, Any]]) -> None:
         """Stop where the engine's log-probs are not the trainer's; correct for it (deviation 5)."""
         self.processes.stop(
-            self._drifted(self._update, [(b, b[OLD]) for b in batches], self.engine.remote)
+            self._drifted(
+                self._update, [(b, b[OLD]) for b in batches], self._limits(self.engine.remote)
+            )
         )
         for batch in batches:
             if not self.engine.exact:
@@ -540,8 +548,12 @@ class MAGRPOTrainer(GRPOTrainer):
         """Whether each token is scored before the update for comparison with its sampler."""
         return self.engine.remote or self.args.compare_sampling
 
+    def _limits(self, copies: bool) -> Limits:
+        mixed = bool(self.args.bf16 or self.args.tf32)
+        return limits_of(self.team, copies=copies, mixed=mixed)
+
     def _drifted(
-        self, update: int, scored: Sequence[tuple[Any, torch.Tensor]], copies: bool
+        self, update: int, scored: Sequence[tuple[Any, torch.Tensor]], limits: Limits
     ) -> Exception | None:
         """Log how far sampled log-probs are from the trainer's; an error where it is too far."""
         rank = self.args.process_index
@@ -550,8 +562,7 @@ class MAGRPOTrainer(GRPOTrainer):
             rows = gather_object(rows)
         drifts = measured(rows)
         self._note(logged(drifts))
-        mixed = bool(self.args.bf16 or self.args.tf32)
-        wrong = refusal(drifts, limits_of(self.team, copies=copies, mixed=mixed))
+        wrong = refusal(drifts, limits)
         message = f"update {update}, engine {self.engine.name}: {wrong}; no step was taken"
         return EngineDriftError(message) if wrong else None
 
@@ -565,6 +576,10 @@ class MAGRPOTrainer(GRPOTrainer):
         args, corrects = self.args, bool(self.use_vllm and self.vllm_importance_sampling_correction)
         if args.off_policy_mask_threshold is not None or (corrects and self.loss_type == "vespo"):
             return None
+        most = math.inf if args.delta is None else args.delta
+        if most < 1:  # a ratio of 1 is clipped
+            return None
+        clips = self.epsilon_low, self.epsilon_high, most - 1
         return LossForm(
             loss_type=self.loss_type,
             level=self.importance_sampling_level,
@@ -574,6 +589,8 @@ class MAGRPOTrainer(GRPOTrainer):
             accumulated=self.plan.total,
             processes=args.world_size,
             corrects=corrects,
+            near=min(NEAR_ONE, *(clip / 2 for clip in clips)),
+            weight=min(1.0, self.epsilon_high) if self.loss_type == "cispo" else 1.0,
         )
 
     def _check_first_pass(self) -> None:
@@ -593,7 +610,8 @@ class MAGRPOTrainer(GRPOTrainer):
                 "library: please report it, with the run file"
             )
         if not (self._compares or self._drops):
-            drift = self._drifted(update, [(one.batch, one.logprobs) for one in passed], True)
+            limits = of_first_pass(self._limits(copies=True), self.args.temperature)
+            drift = self._drifted(update, [(one.batch, one.logprobs) for one in passed], limits)
             error = error or drift
         self.processes.stop(error)
 
@@ -647,7 +665,7 @@ class MAGRPOTrainer(GRPOTrainer):
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         self._followed = None
         if model.training:
-            self._counts.append(inputs["counts"])
+            self._own_tokens.append(inputs["own_tokens"])
         loss = loss * inputs["loss_scale"]
         extra = self.algorithm.extra_loss(inputs, model)
         if extra is not None:
@@ -754,11 +772,11 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in TRL; a mean over tokens is one, however they lie in micro-batches."""
-        if self.model.training and self._counts:
-            kept, of_rows = self._metrics["train"], self.importance_sampling_level == "sequence"
-            for name, value in metrics.weighed(kept, self._counts, of_rows=of_rows).items():
+        if self.model.training and self._own_tokens:
+            kept = self._metrics["train"]
+            for name, value in metrics.weighed(kept, self._own_tokens).items():
                 kept[name] = [value]
-            self._counts.clear()
+            self._own_tokens.clear()
         super().log(logs, start_time)
 
     def _count_time(self) -> None:
@@ -984,7 +1002,7 @@ class MAGRPOTrainer(GRPOTrainer):
         """Whether all is that this process would keep of what the run has learned."""
         weights = [self.team.parameters(policy) for policy in self.team.trained_policies]
         moments = [*self.optimizer.state.values()] if self.optimizer else []
-        return all_finite([weights, moments, self.algorithm.state_dict()])
+        return all_finite([weights, moments, self._before_step()["algorithm"]])
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         for policy in self.team.policies:
@@ -1003,12 +1021,10 @@ class MAGRPOTrainer(GRPOTrainer):
         self._count_time()
         step = self.state.global_step * self.plan.total  # one that an error ended is taken again
         return {
+            **self._before_step(),
             "step": step,
             # Needed only between the iterations over one rollout.
             "buffer": self._buffered_inputs if step % self._per_rollout else None,
-            "algorithm": self.algorithm.state_dict(),
-            "costs": dataclasses.asdict(self.costs),
-            "failures": [list(update) for update in self.failures.window.updates],
             "start": self.team.start_digest(),
             "pool": {policy: [*updates] for policy, updates in self.players.kept.items()},
             "optimizer": self._optimizer_parts(),
@@ -1018,6 +1034,21 @@ class MAGRPOTrainer(GRPOTrainer):
                 "num_iterations": self.args.num_iterations,
                 "processes": self.args.world_size,
             },
+        }
+
+    def _before_step(self) -> dict[str, Any]:
+        """What playing changes, as it was before an update that an error ends in its first step."""
+        began, before = self._before
+        if self.state.global_step * self.plan.total != began:
+            return self._of_playing()
+        return {**before, "costs": {**before["costs"], "seconds": self.costs.seconds}}
+
+    def _of_playing(self) -> dict[str, Any]:
+        """What the play of an update changes."""
+        return {
+            "algorithm": self.algorithm.state_dict(),
+            "costs": dataclasses.asdict(self.costs),
+            "failures": [list(update) for update in self.failures.window.updates],
         }
 
     def _optimizer_parts(self) -> dict[str, Any] | None:

@@ -148,6 +148,7 @@ class TextEnv:
         self._drawn_from = 0  # what chance after the opening follows from
         self._line: Line | None = None
         self._task_pay: dict[str, dict[str, float]] = {}  # since somebody asked for it
+        self._added_pay: dict[str, dict[str, float]] = {}
         self._sent: dict[str, int] = {}  # characters of each agent's last action; without: empty
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
         # A transcript holds this environment's own texts and every agent's actions, each shown
@@ -390,11 +391,16 @@ class TextEnv:
         """Agent -> name -> what the task paid it since this was last asked, or since the reset.
 
         What wrappers pay is no part of it, whatever they say. None where a class has a `step` of
-        its own: then nobody noted who paid, and all is the task's.
+        its own: then nobody noted who paid, and all is the task's but for `added_pay`.
         """
         if getattr(type(self), "step", None) not in (TextParallelEnv.step, TextAECEnv.step):
             return None
         paid, self._task_pay = self._task_pay, {}
+        return paid
+
+    def added_pay(self) -> dict[str, dict[str, float]]:
+        """The same of what stands around the task paid and said so, in `Outcome.added_terms`."""
+        paid, self._added_pay = self._added_pay, {}
         return paid
 
     def _charged(self, outcome: Outcome) -> Outcome:
@@ -431,7 +437,7 @@ class TextEnv:
         self._cut = dict.fromkeys(self.agents, False)
         self._line = None if self.channel is None else self.channel(after)
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
-        self._task_pay = {}
+        self._task_pay, self._added_pay = {}, {}
         self.begin_episode()
         self._chat = {agent: list(chat) for agent, chat in self.first_words(self.task).items()}
         self._drawn_from = after
@@ -523,6 +529,9 @@ class TextEnv:
         if own:
             of_task = summed(self._task_pay.get(agent, {}), own)
             self._task_pay = {**self._task_pay, agent: of_task}  # a copy of this keeps its own
+        if more:
+            beside = summed(self._added_pay.get(agent, {}), more)
+            self._added_pay = {**self._added_pay, agent: beside}
         return float(sum(own.values()) + sum(more.values()))
 
     def _numbers(self, agent: str, terms: Mapping[str, float]) -> dict[str, float]:

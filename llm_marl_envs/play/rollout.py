@@ -173,16 +173,22 @@ class _Pay:
     """What an agent was paid while it is still arriving.
 
     Attributes:
-        of_task: what the task paid of it, by name; None where nobody can tell, and all is its.
+        of_task: what the task paid of it, by name; None where nobody can tell, and all is its but
+            for `beside`.
+        beside: what something around the task paid and said so.
     """
 
     reward: float = 0.0
     reward_terms: dict[str, float] = field(default_factory=dict)
     of_task: dict[str, float] | None = None
+    beside: dict[str, float] = field(default_factory=dict)
 
-    def add(self, reward: float, of_task: Mapping[str, float] | None) -> None:
+    def add(
+        self, reward: float, of_task: Mapping[str, float] | None, beside: Mapping[str, float]
+    ) -> None:
         """Book what a step paid."""
         self.reward += reward
+        self.beside = summed(self.beside, beside)
         if of_task is not None:
             self.of_task = summed(self.of_task or {}, of_task)
 
@@ -195,7 +201,7 @@ class _Pay:
         return {
             "reward": self.reward,
             "reward_terms": self.reward_terms,
-            "added_terms": {}
+            "added_terms": self.beside
             if self.of_task is None
             else added(self.reward, self.reward_terms, self.of_task),
         }
@@ -381,10 +387,10 @@ class _Live:
         # team earns later is a consequence of what they did.
         seats, rewards = self.env.possible_agents, self._rewards(actions, pays)
         team = sum(rewards.values()) / len(seats)
-        of_task = self._task_pay()
+        of_task, beside = self._task_pay()
         for agent in seats:
             own = None if of_task is None else of_task.get(agent, {})
-            self._pay(agent, rewards.get(agent, 0.0), own, team)
+            self._pay(agent, team, rewards.get(agent, 0.0), own, beside.get(agent, {}))
         for agent in rewards:
             self._inform(agent, infos.get(agent, {}))
 
@@ -411,25 +417,27 @@ class _Live:
         taken = self.taken.get(agent)
         return taken[-1] if taken else None
 
-    def _task_pay(self) -> dict[str, dict[str, float]] | None:
-        """What the task paid since the last step; None where only the environment could tell.
+    def _task_pay(
+        self,
+    ) -> tuple[dict[str, dict[str, float]] | None, dict[str, dict[str, float]]]:
+        """What the task, and what stands around it, paid since the last step.
 
-        It is asked for inside all wrappers, so what these pay is told apart whatever they say.
+        The environment is asked for it inside all wrappers, so what these pay is told apart
+        whatever they say. None where only the environment could tell what the task paid.
         """
         inner = self.env.unwrapped
         if not isinstance(inner, TextEnv) or not {*self.chats} <= {*inner.possible_agents}:
-            return None
-        return inner.task_pay()
+            return None, {}
+        return inner.task_pay(), inner.added_pay()
 
-    def _pay(
-        self, agent: str, reward: float, of_task: Mapping[str, float] | None, team: float
-    ) -> None:
+    def _pay(self, agent: str, team: float, *paid: Any) -> None:
+        """Book what a step paid the team, and the agent as `_Pay.add` takes it."""
         draft = self._open(agent)
         if draft is None:
             # What the team earned before is no consequence of this agent's actions.
-            self.early.setdefault(agent, _Pay()).add(reward, of_task)
+            self.early.setdefault(agent, _Pay()).add(*paid)
             return
-        draft.paid.add(reward, of_task)
+        draft.paid.add(*paid)
         draft.team_reward += team
 
     def _inform(self, agent: str, info: Mapping[str, Any]) -> None:

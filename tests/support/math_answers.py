@@ -390,6 +390,16 @@ r"""(a question, its right answer, other forms of it that are right)"""
 
 NEAR: Answers = [
     (
+        r"Convert $60^\circ$ to radians.",
+        r"\frac{\pi}{3}",
+        [r"60\cdot\frac{\pi}{180}", r"\frac{\pi}{180}\cdot 60", r"\frac{2}{3}\cdot\frac{\pi}{2}"],
+    ),
+    (
+        "Solve $9y=6x$ for $y$.",
+        r"y=\frac{2x}{3}",
+        [r"y=6\cdot\frac{x}{9}", r"y=\frac{3}{2}\cdot\frac{4x}{9}", r"y=\frac{6}{9}x"],
+    ),
+    (
         "How many are there?",
         "72",
         ["73", "-72", "7.2", "72x", "70+2", r"\frac{144}{2}", "72, 73", r"72\%", "72_8", "72i"],

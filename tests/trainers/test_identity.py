@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoHaConfig, LoraConfig
 from support import identity
 from support.engine_server import StubEngine
 from support.models import DEEP, make_trainer, weights
@@ -128,6 +129,40 @@ def test_a_token_that_the_loss_forgets_stops_the_run_before_a_step(
     assert all(torch.equal(value, begun[policy]) for policy, value in weights(trainer).items())
 
 
+LOSSES = ("grpo", "dr_grpo", "dapo", "luspo", "sapo", "cispo", "vespo")
+ADAPTED = {"r": 4, "target_modules": ["q_proj", "v_proj"]}
+DROPS = {"peft_config": LoraConfig(**ADAPTED, lora_dropout=0.3), "num_iterations": 2}
+NO_FAULTS: Mapping[str, Mapping[str, Any]] = {
+    "ratios of 1 weigh less": {"loss_type": "cispo"},
+    "ratios of 1 are clipped": {"delta": 0.9},
+    "dropout clips ratios": {**DROPS, "learning_rate": 0.3, "max_steps": 6},
+    "adapters that drop": {
+        "peft_config": LoHaConfig(**ADAPTED, rank_dropout=0.5),
+        "learning_rate": 0.3,
+        "max_steps": 6,
+    },
+}
+"""In all of these the loss is as it was asked for."""
+
+
+@pytest.mark.parametrize("changes", NO_FAULTS.values(), ids=[*NO_FAULTS])
+def test_what_is_no_fault_stops_no_run(tmp_path: Path, changes: Mapping[str, Any]) -> None:
+    plan = {"temperature": 1.0, "max_completion_length": 3, "rows_per_micro_batch": 8, **changes}
+    trainer = trainer_of(tmp_path, Lower, **plan)
+    trainer.train()
+    assert trainer.state.global_step == trainer.state.max_steps
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_moves_as_its_formula_says(tmp_path: Path, loss: str, level: str) -> None:
+    """With a KL term that the ratio multiplies; and where dropout changes ratios."""
+    plan = {"loss_type": loss, "importance_sampling_level": level, "beta": 0.1, "temperature": 1.0}
+    trainer_of(tmp_path / "1", Lower, use_bias_correction_kl=True, **plan).train()
+    trainer_of(tmp_path / "2", Lower, **DROPS, learning_rate=0.3, max_steps=6, **plan).train()
+
+
 # -- the other settings, in pairs ------------------------------------------------------------------
 AXES: dict[str, tuple[Any, ...]] = {
     "algorithm": ("magrpo", "at_grpo", "c3_sim", "marft"),
@@ -227,6 +262,7 @@ def test_logged_means_do_not_depend_on_micro_batches(
             beta=0.1,
             temperature=1.0,
             importance_sampling_level=level,
+            epsilon=0.01 if level == "token" else 0.001,
             logging_steps=2,
             max_steps=2,
             optim="sgd",
@@ -236,7 +272,7 @@ def test_logged_means_do_not_depend_on_micro_batches(
         trainer.train()
         logs.append(trainer.state.log_history[0])
     assert logs[0]["entropy"] == pytest.approx(5.69, abs=0.02)  # ln 300 = 5.70: it is untrained
-    assert logs[0]["kl"] > 1e-4
+    assert min(logs[0][name] for name in MEANS[1:]) > 1e-5
     for other in logs[1:]:
         for name in MEANS:
             assert other[name] == pytest.approx(logs[0][name], rel=1e-3, abs=1e-6), name

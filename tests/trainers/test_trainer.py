@@ -248,6 +248,46 @@ def test_a_number_that_is_not_finite_loses_no_finished_update(tmp_path: Path, br
         assert torch.equal(value, weights(whole)[policy])
 
 
+def broken_in_step(trainer: MAGRPOTrainer, step: int) -> None:
+    """Every gradient of a step of the optimiser is no number."""
+    for policy in trainer.team.trained_policies:
+        parameter = trainer.team.parameters(policy)[0]
+        parameter.register_hook(
+            lambda found: found * (math.nan if trainer.state.global_step == step else 1)
+        )
+
+
+ROLES = {"left_0": "left", "right_0": "right"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm": {"name": "rae", "roles": ROLES}},
+        {"schedules": {"sequential": {}}},
+        pytest.param({"algorithm": "central_critic"}, marks=pytest.mark.full),
+    ],
+    ids=["running means", "in sequence", "a critic"],
+)
+def test_an_update_that_is_played_again_changes_nothing_twice(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """An error after the play: what that has changed beside the weights is taken back, too."""
+    plan = {"max_steps": 4, "num_iterations": 2, "learning_rate": 0.05, **changes}
+    whole = make_trainer(tmp_path / "whole", Lower, **plan)
+    whole.train()
+    broken = make_trainer(tmp_path / "run", Lower, **plan)
+    broken_in_step(broken, 2)
+    with pytest.raises(FloatingPointError):
+        broken.train()
+    mended = make_trainer(tmp_path / "run", Lower, **plan)
+    mended.train(resume_from_checkpoint=True)
+    for policy, value in weights(mended).items():
+        assert torch.equal(value, weights(whole)[policy])
+    assert str(mended.algorithm.state_dict()) == str(whole.algorithm.state_dict())
+    assert mended.costs.tokens == whole.costs.tokens
+
+
 @pytest.mark.parametrize(
     ("what", "saves"),
     [
@@ -264,6 +304,9 @@ def test_what_is_not_finite_is_not_kept(tmp_path: Path, what: str, saves: bool):
     once = trainer.stage.once
 
     def poisoned(update: int) -> Any:
+        if what == "algorithm" and update == 1:  # what the last play did is taken back
+            running: Any = trainer.algorithm
+            running.past.running["x"] = math.nan
         if update < 2:
             return once(update)
         (parameter, *_) = trainer.team.parameters("right_0")
@@ -272,9 +315,6 @@ def test_what_is_not_finite_is_not_kept(tmp_path: Path, what: str, saves: bool):
                 parameter[0, 0] = math.nan
             elif what == "moments":
                 trainer.optimizer.state[parameter]["exp_avg"][0, 0] = math.inf
-            else:
-                running: Any = trainer.algorithm
-                running.past.running["x"] = math.nan
         raise not_finite(2, "log-prob nan of right_0")
 
     trainer.stage.once = poisoned  # type: ignore[method-assign]
@@ -520,6 +560,7 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"load_best_model_at_end": True}, "cannot be set here"),
         ({"fp16": True}, "AVX-512"),
         ({"pad_to_multiple_of": 8}, "cannot be set here"),
+        ({"neftune_noise_alpha": 5.0}, "cannot be set here, leave it at None: training samples"),
         ({"max_turns": 0}, "max_turns=0: .*at least 1"),
         ({"sampling_batch_size": 0}, "sampling_batch_size=0: .*at least 1"),
         ({"temperature": float("nan")}, "temperature=nan"),

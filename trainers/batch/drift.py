@@ -157,6 +157,15 @@ def limits_of(team: Any, *, copies: bool, mixed: bool) -> Limits:
     return LOW_PRECISION if mixed or not precise else EXACT if copies else OWN
 
 
+def of_first_pass(limits: Limits, temperature: float) -> Limits:
+    """What the scores of an update itself may differ by: they show what is lost before the loss.
+
+    Few tokens are off by one sign by chance, and a temperature below 1 divides rounding, too.
+    """
+    difference = limits.difference / min(temperature, 1.0)
+    return Limits(difference=difference, signed=math.inf, joint_size=0.0)
+
+
 def differences(
     batch: Mapping[str, Any], scored: torch.Tensor, process: int
 ) -> list[tuple[str, tuple[int, ...], np.ndarray]]:

@@ -32,7 +32,9 @@ THROUGH_RATIO = ("grpo", "dr_grpo", "dapo", "luspo", "sapo")
 """Losses that follow the ratio; in the others it is a weight, and the log-prob is followed."""
 REFERENCE = "ref_per_token_logps"
 CLOSE, RESCORED = 1e-3, 0.2
-"""Largest relative error; the second where the ratio is taken with log-probs scored anew."""
+"""Largest error, a share of the terms; the second where log-probs of the ratio are scored anew."""
+NEAR_ONE = 0.1
+"""Largest log of a ratio that counts as 1. Scored anew, it is off by rounding and by dropout."""
 
 
 class LostGradientError(WorkFailedError):
@@ -52,6 +54,8 @@ class LossForm:
         accumulated: micro-batches of one step of the optimiser.
         processes: over which gradients are averaged.
         corrects: whether `importance_sampling_ratio` multiplies the loss.
+        near: largest log of a ratio at which a loss is sure not to clip it.
+        weight: what ratios of 1 weigh (`cispo` bounds them by `epsilon_high` alone).
     """
 
     loss_type: str
@@ -62,6 +66,8 @@ class LossForm:
     accumulated: int
     processes: int
     corrects: bool
+    near: float = NEAR_ONE
+    weight: float = 1.0
 
     def scale(self, batch: Mapping[str, Any]) -> Tensor:
         """(B, 1): what one token of a row weighs in the loss of a micro-batch."""
@@ -75,23 +81,37 @@ class LossForm:
             own = torch.ones_like(own)
         return one / (own * len(own) * self.accumulated)
 
-    def gradient(self, batch: Mapping[str, Any], logprobs: Tensor) -> Tensor:
-        """What the loss moves each log-prob by, (B, T), where every ratio is 1."""
+    def gradient(self, batch: Mapping[str, Any], logprobs: Tensor) -> tuple[Tensor, Tensor]:
+        """What the loss moves each log-prob by where every ratio is 1, and of which size, (B, T).
+
+        The size is the sum of |terms|, which may cancel.
+        """
         own = batch["tool_mask"].float()
-        followed, weighed = -batch["advantages"], torch.zeros_like(logprobs)
+        judged = -self.weight * batch["advantages"]
         if self.corrects and self.loss_type != "vespo":
-            followed = followed * batch["importance_sampling_ratio"]
-        if self.loss_type not in THROUGH_RATIO:
-            followed, weighed = weighed, followed
+            judged = judged * batch["importance_sampling_ratio"]
+        by_ratio, direct = ([judged], []) if self.loss_type in THROUGH_RATIO else ([], [judged])
         if self.beta:
             d = batch[REFERENCE] - logprobs
-            weighed = weighed + self.beta * (1 - d.exp())
+            direct.append(self.beta * (1 - d.exp()))
             if self.weighs_kl:
-                followed = followed + self.beta * (d.exp() - d - 1)
+                by_ratio.append(self.beta * (d.exp() - d - 1))
         if self.level == "sequence":
             tokens = own.sum(1, keepdim=True).clamp(min=1.0)
-            followed = (followed * own).sum(1, keepdim=True) / tokens
-        return torch.where(own > 0, (followed + weighed) * self.scale(batch), 0.0)
+            by_ratio = [(one * own).sum(1, keepdim=True) / tokens for one in by_ratio]
+        scale = self.scale(batch)
+        terms = [torch.where(own > 0, one * scale, 0.0) for one in (*by_ratio, *direct)]
+        return torch.stack(terms).sum(0), torch.stack(terms).abs().sum(0)
+
+    def known(self, batch: Mapping[str, Any], logprobs: Tensor) -> Tensor:
+        """bool, (B, T): where the ratio is so near 1 that `gradient` holds."""
+        own = batch["tool_mask"].float()
+        change = (logprobs - batch.get(OLD, logprobs)) * own
+        if self.loss_type == "vespo" or self.level == "sequence":
+            change = change.sum(1, keepdim=True).expand_as(own)
+        if self.loss_type != "vespo" and self.level == "sequence":
+            change = change / own.sum(1, keepdim=True).clamp(min=1.0)
+        return ~(change.abs() > self.near)  # nan is judged
 
 
 @dataclass(slots=True)
@@ -110,11 +130,12 @@ class Passed:
     @torch.no_grad()
     def wrong(self) -> str | None:
         """A token whose gradient is not the formula's; None where there is none."""
-        expected = self.form.gradient(self.batch, self.logprobs)
+        expected, size = self.form.gradient(self.batch, self.logprobs)
         found = torch.zeros_like(expected) if self.gradient is None else self.gradient
         close = RESCORED if OLD in self.batch else CLOSE
         noise = 1e-4 * expected.abs().max() + 1e-5 * self.form.scale(self.batch)
-        bad = ~((found - expected).abs() <= close * expected.abs() + noise)  # nan is bad
+        bad = ~((found - expected).abs() <= close * size + noise)  # nan is bad
+        bad &= self.form.known(self.batch, self.logprobs)
         if not bad.any():
             return None
         row, token = (int(place) for place in bad.nonzero()[0])

@@ -267,11 +267,11 @@ def micro_batches(
 
     Each holds TRL's tensors (prompt_ids, prompt_mask, completion_ids, completion_mask, tool_mask,
     advantages, num_items_in_batch, sampling_per_token_logps (B, T)), and ours: "steps" (B, T),
-    "policy", "policy_rows", "labels", "episodes", "counts" (own tokens, rows that are no padding,
-    all rows) and "loss_scale", by which TRL's loss is multiplied so that neither the split into
-    micro-batches nor the number of policies changes a gradient. A policy with fewer rows than
-    micro-batches gets rows of weight zero; so does a process with fewer rows of a policy than
-    another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
+    "policy", "policy_rows", "labels", "episodes", "own_tokens" (how many) and "loss_scale", by
+    which TRL's loss is multiplied so that neither the split into micro-batches nor the number of
+    policies changes a gradient. A policy with fewer rows than micro-batches gets rows of weight
+    zero; so does a process with fewer rows of a policy than another, because TRL gathers numbers
+    per row (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
     losses = scale_of(plan.loss_type)
@@ -301,8 +301,7 @@ def micro_batches(
             batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
             batch["episodes"] = [row.episode for row in part]
-            real = sum(row.label != PADDING for row in part)
-            batch["counts"] = (sum(sum(row.own) for row in part), real, len(part))
+            batch["own_tokens"] = float(sum(sum(row.own) for row in part))
             batches.append(batch)
     return batches
 
@@ -331,7 +330,7 @@ def count_everywhere(
     played = sum(len(group.living) for group in planned)
     losses = scale_of(loss_type)
     for batch in batches:
-        batch["counts"] = tuple(total(torch.tensor(float(one))) for one in batch["counts"])
+        batch["own_tokens"] = total(torch.tensor(batch["own_tokens"]))
         tokens = batch["num_items_in_batch"]
         batch["num_items_in_batch"] = torch.full_like(tokens, total(tokens))
         if losses.planned:  # an episode that failed is no trajectory

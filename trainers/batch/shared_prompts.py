@@ -19,11 +19,12 @@ Shapes: B rows, T tokens, U parts of one call, W tokens of its longest, C tokens
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainers.batch.prefixes import BLANK, calls, places_of_scores, seen, tokens_read
 from trainers.engines.growing_cache import plain_cache
@@ -63,7 +64,16 @@ def drops(model: Any) -> bool:
         for name, value in config.to_dict().items()
         if "drop" in name and not name.startswith(HEADS) and isinstance(value, float)
     ]
-    return any(rates) or any(m.p for m in model.modules() if isinstance(m, nn.Dropout))
+    return any(rates) or any(rate for module in model.modules() for rate in _left_out(module))
+
+
+def _left_out(module: Any) -> Iterator[float]:
+    """How often a module leaves something out: a layer of dropout, or an adapter of PEFT."""
+    if "Dropout" in type(module).__name__:
+        yield module.p
+    for name in ("rank_dropout", "module_dropout"):
+        rates = getattr(module, name, None)
+        yield from rates.values() if isinstance(rates, dict) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,5 +128,6 @@ def weigh(
                     ratio = min(max(ratio, 1 - clip), 1 + clip)
                 factors[row][steps == step] = ratio
                 largest = max(largest, ratio)
-        batch["advantages"] = batch["advantages"] * factors
+        judged = batch.setdefault("judged", batch["advantages"])  # a step may be taken again
+        batch["advantages"] = judged * factors
     return largest

@@ -9,6 +9,7 @@ back. Whether a run may go on from a checkpoint is decided before, in `resume.py
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import shutil
@@ -165,6 +166,17 @@ def all_finite(kept: Any) -> bool:
     if isinstance(kept, (list, tuple)):
         return all(map(all_finite, kept))
     return not isinstance(kept, float) or math.isfinite(kept)
+
+
+def on_host(kept: Any) -> Any:
+    """A copy that later steps do not change, its tensors in the memory of the processor."""
+    if isinstance(kept, torch.Tensor):
+        return kept.detach().to("cpu", copy=True)
+    if isinstance(kept, Mapping):
+        return {key: on_host(value) for key, value in kept.items()}
+    if isinstance(kept, (list, tuple)):
+        return type(kept)(map(on_host, kept))
+    return copy.deepcopy(kept)
 
 
 def _publish(staged: Path, final: Path) -> None:

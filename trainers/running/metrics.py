@@ -91,38 +91,38 @@ def _of_agents(episodes: Sequence[Episode]) -> dict[str, float]:
     return metrics
 
 
-OF_TOKENS = ("entropy", "kl")
-OF_RATIOS = (
+OF_TOKENS = (
+    "entropy",
+    "kl",
     "clip_ratio/low_mean",
     "clip_ratio/high_mean",
     "clip_ratio/region_mean",
     "cispo_clip_ratio",
     "vespo/phi_seq_mean",
 )
-"""Means that TRL takes of each micro-batch, all but the last of rows where a row has one ratio."""
+"""Means that TRL takes over the own tokens of each micro-batch.
+
+Advantages have a column for each token, so shares of clipped ratios have one, too, where a ratio is
+that of a row.
+"""
 
 
-def weighed(
-    logged: Mapping[str, list[float]], counts: Sequence[tuple[float, ...]], *, of_rows: bool
-) -> dict[str, float]:
-    """Means over tokens or rows of all micro-batches, from what TRL takes of each.
+def weighed(logged: Mapping[str, list[float]], own_tokens: Sequence[float]) -> dict[str, float]:
+    """Means over the tokens of all micro-batches, from what TRL takes of each.
 
     TRL logs the mean of these means, so that one token in a micro-batch of padding counts as much
     as a thousand elsewhere, and the number depends on the split and on the number of processes.
 
     Args:
         logged: name -> a number for each micro-batch.
-        counts: of each micro-batch: own tokens, rows that are no padding, all rows.
-        of_rows: whether ratios are of rows; padding's are counted in TRL's means.
+        own_tokens: of each micro-batch, over all processes.
     """
-    tokens, real, rows = map(np.array, zip(*counts, strict=True))
-    found = {}
-    for name in (*OF_TOKENS, *OF_RATIOS):
-        by_row = of_rows and name in OF_RATIOS[:-1]
-        if name in logged:
-            sums = np.array(logged[name]) * (rows if by_row else tokens)
-            found[name] = float(sums.sum() / max((real if by_row else tokens).sum(), 1))
-    return found
+    tokens = np.array(own_tokens)
+    return {
+        name: float((np.array(logged[name]) * tokens).sum() / max(tokens.sum(), 1))
+        for name in OF_TOKENS
+        if name in logged
+    }
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:

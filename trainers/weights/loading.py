@@ -1,8 +1,9 @@
 """What every load of weights goes through: no tensor is missing, none is left over, all shapes fit.
 
 A tensor that a file lacks would be random numbers, anew in every process, and libraries only warn.
-Here that is an error with three names. Two exceptions have names: weights that are tied to others
-of the file, and what a body does not need of a whole model: heads, and poolers.
+Here that is an error with three names. Three exceptions have names: weights that are tied to others
+of the file; what a body does not need of a whole model, heads and poolers; and tables that every
+model computes for itself, which older libraries saved.
 
 Owns the check and the calls that it guards; a test looks for loaders elsewhere. Which folder is
 loaded for what is `team_files.py`.
@@ -20,7 +21,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from llm_marl_envs.files.json_files import read_json
@@ -31,6 +32,10 @@ LARGER = 3
 """Times what a folder holds: where weights are only missing, they are named."""
 POOLER = re.compile(r"(.*\.)?pooler\..*")
 """Of an encoder. Classifiers without one are saved with it."""
+COMPUTED = re.compile(
+    r"(.*\.)?((attn|attention)\.(masked_)?bias|rotary_emb\.(inv_freq|(cos|sin)_cached))"
+)
+"""Masks of GPT-2, GPT-J and GPT-Neo, and tables of rotary positions."""
 
 
 class WeightsError(ValueError):
@@ -73,10 +78,11 @@ def load_model(kind: Any, name: str, *, body: bool = False, **kwargs: Any) -> An
     if body:
         unexpected = {key for key in unexpected if key.split(".")[0] in inside}
         missing = {key for key in missing if not POOLER.fullmatch(key)}
+    left_over = (POOLER, COMPUTED)
     check_keys(
         what,
         missing=missing,
-        unexpected={key for key in unexpected if not POOLER.fullmatch(key)},
+        unexpected={key for key in unexpected if not any(of.fullmatch(key) for of in left_over)},
         mismatched=[entry[0] for entry in found["mismatched_keys"]],
     )
     return model
@@ -88,9 +94,11 @@ def _refuse_larger(kind: Any, folder: Path, what: str, kwargs: Mapping[str, Any]
     Of weights in packed bits, and of pickles, nobody knows how many there are.
     """
     files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        return
     trust = bool(kwargs.get("trust_remote_code"))
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trust)
-    if not files or getattr(config, "quantization_config", None):
+    if getattr(config, "quantization_config", None):
         return
     held = [tensor for file in files for tensor in shapes_in(file).values()]
     layers = getattr(config.get_text_config(), "num_hidden_layers", None) or 0
@@ -199,10 +207,16 @@ def fill(module: torch.nn.Module, state: Mapping[str, torch.Tensor], what: str) 
 def fill_from_folder(model: PreTrainedModel, folder: Path) -> None:
     """Load a Transformers folder's safetensors into a model, in place.
 
+    Of some models (GPT-NeoX, mixtures of experts) a file has other names than the model, which
+    `from_pretrained` translates.
+
     Raises:
         WeightsError: as `check_keys`.
     """
-    fill(model, read_tensors(*sorted(Path(folder).glob("*.safetensors"))), str(folder))
+    state = read_tensors(*sorted(Path(folder).glob("*.safetensors")))
+    if not state.keys() <= model.state_dict().keys():
+        state = load_model(AutoModelForCausalLM, str(folder), dtype="auto").state_dict()
+    fill(model, state, str(folder))
     model.tie_weights()
 
 

@@ -38,6 +38,7 @@ ENTRY = 100
 """Characters that an entry of a list counts as, which is looked at in Python."""
 NODE = 10
 """Characters that a part of a template counts as, each time that it may run."""
+DEEPEST = 1_000
 LARGEST_BITS = 10_000
 LARGEST_WIDTH = 1_000
 """In a format of texts, such as '%5d'."""
@@ -114,24 +115,34 @@ def _iterate(cost: int) -> None:
 
 
 def _size(value: Any, *, deep: bool = True) -> int:
-    """About how many characters a value is as text; stops counting where more are not left."""
-    total, waiting = 0, [value]
+    """About how many characters a value is as text; stops counting where more are not left.
+
+    Raises:
+        TemplateLimitError: it is nested deeper than `DEEPEST`: Python's `hash` of it would crash.
+    """
+    total, depth, level = 0, 0, [value]
     left = _LEFT.get() or _Left()
-    while waiting and total <= left.work:
-        one = waiting.pop()
-        if isinstance(one, Namespace):
-            one = object.__getattribute__(one, "_Namespace__attrs")
-        if isinstance(one, (str, bytes)):
-            total += len(one) + 1
-        elif isinstance(one, int):
-            total += one.bit_length() // 3 + 1
-        elif isinstance(one, Collection):
-            total += ENTRY * (len(one) + 1)
-            if deep and total <= left.work and not isinstance(one, range):
-                waiting.extend(one)
-                waiting.extend(one.values() if isinstance(one, Mapping) else ())
-        else:
-            total += ENTRY
+    while level:
+        depth, inside = depth + 1, []
+        if depth > DEEPEST:
+            raise TemplateLimitError(f"it nests values deeper than {DEEPEST:,}")
+        for one in level:
+            if isinstance(one, Namespace):
+                one = object.__getattribute__(one, "_Namespace__attrs")
+            if isinstance(one, (str, bytes)):
+                total += len(one) + 1
+            elif isinstance(one, int):
+                total += one.bit_length() // 3 + 1
+            elif isinstance(one, Collection):
+                total += ENTRY * (len(one) + 1)
+                if deep and total <= left.work and not isinstance(one, range):
+                    inside.extend(one)
+                    inside.extend(one.values() if isinstance(one, Mapping) else ())
+            else:
+                total += ENTRY
+            if total > left.work:
+                return total
+        level = inside
     return total
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, isqrt, lcm
+from math import gcd, isqrt, lcm, prod
 from typing import Any
 
 from llm_marl_envs.envs.math.reading import Node, UnreadableError, value_of
@@ -411,10 +411,14 @@ def _content(value: Value) -> bool:
 
 def _lowest(node: Node) -> bool:
     """Whether no number can be cancelled in a product; a decimal over or under a line can."""
-    top, bottom = ONE, ONE
+    factors = [worth(part).value for part in node.of if part.kind != "over"]
+    ratios = [(1, 1), *(number.as_integer_ratio() for number, _ in factors)]
+    over, under = (prod(parts) for parts in zip(*ratios, strict=True))
+    if any(rest is not None for _, rest in factors) and over and gcd(over, under) > 1:
+        return False  # 6\cdot\frac{x}{9}
+    top, bottom = Fraction(over, under), ONE
     for part in node.of:
         if part.kind != "over":
-            top *= worth(part).value[0]
             continue
         value, rest = worth(part.of[0]).value
         for base, power in map(_base, () if rest is None else _parts(rest)):

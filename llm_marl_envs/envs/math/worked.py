@@ -45,7 +45,10 @@ NAME = re.compile(
 MEMBER = re.compile(r"\A\s*[A-Za-z]\s*\\in(?![a-zA-Z])")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|-?\.[0-9]+")
 BOTH = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
-DOLLARS = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|(?<!\\)\\\[(.+?)\\\]", re.DOTALL)
+DOLLARS = re.compile(
+    r"\$\$(.+?)\$\$|\$(.+?)\$|\\\(((?:(?!\\\().)+?)\\\)|(?<!\\)\\\[((?:(?!\\\[).)+?)\\\]", re.DOTALL
+)
+"""Formulas in a text. None holds its own beginning, so that a search is as long as the text."""
 ENDS = r"\$+|\\[()\[\]]|[?!.](?=\s|\Z)"
 SIGN = r"[-+*/^=<>_"
 BETWEEN = (

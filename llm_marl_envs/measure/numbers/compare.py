@@ -29,6 +29,7 @@ from llm_marl_envs.measure.numbers.estimates import (
     fewest_of,
     interquartile_mean,
     over_tasks,
+    student,
     too_few,
     variance_of_sum,
     ways_of,
@@ -73,7 +74,8 @@ class Comparison:
         why: why there is no interval; empty where there is one.
         clusters: how many clusters the tasks of two checkpoints make, of each way of sharing.
         iqm_difference: the same of the interquartile means; only for runs.
-        p: two-sided p-value of the permutation test; None of fewer than six clusters.
+        p: two-sided p-value; None of fewer than six clusters. Of runs the larger one of Welch's and
+            of a permutation test, which a side of few runs that vary more misleads.
         smallest_p: the least that so few clusters or runs could give.
         exact: whether all permutations were counted.
         failed: episodes of A and of B whose environment raised; they earned their floor.
@@ -141,8 +143,9 @@ def compare(
         found = over_tasks(differences, keys, reach=1.0 if metric == "success" else 0.0)
         p, smallest, exact = _sign_flips(differences, ways, seed)
     else:
-        found = _welch(left, right)
+        found, welch = _welch(left, right)
         p, smallest, exact = _run_permutations(left, right, seed)
+        p = max(p, welch)
     iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
     return Comparison(
         of="checkpoints" if paired else "runs",
@@ -264,17 +267,25 @@ def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[f
     return p, least if exact else LEAST_DRAWN, exact
 
 
-def _welch(left: np.ndarray, right: np.ndarray) -> Estimate:
-    """The difference of the means over runs, with Welch's interval."""
-    from scipy.stats import ttest_ind
+def _welch(left: np.ndarray, right: np.ndarray) -> tuple[Estimate, float]:
+    """The difference of the means over runs, with Welch's interval and p-value.
+
+    The p-value is 0 where the runs of each side are all alike: then it says nothing.
+    """
+    from scipy.special import stdtr
 
     a, b = (side.mean(axis=1) for side in (left, right))
-    difference, fewest = float(b.mean() - a.mean()), min(len(a), len(b))
-    if fewest < FEWEST_RUNS or max(np.ptp(a), np.ptp(b)) <= TIE:
-        why = too_few(fewest, "runs") if fewest < FEWEST_RUNS else ALIKE
-        return Estimate(difference, None, len(a) + len(b), why)
-    low, high = ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
-    return Estimate(difference, (float(low), float(high)), len(a) + len(b))
+    difference, runs, fewest = float(b.mean() - a.mean()), len(a) + len(b), min(len(a), len(b))
+    few = too_few(fewest, "runs") if fewest < FEWEST_RUNS else ""
+    if max(np.ptp(a), np.ptp(b)) <= TIE:
+        return Estimate(difference, None, runs, few or ALIKE), 0.0
+    noise = [float(side.var(ddof=1)) / len(side) for side in (a, b)]
+    freedom = sum(noise) ** 2 / (noise[0] ** 2 / (len(a) - 1) + noise[1] ** 2 / (len(b) - 1))
+    error = math.sqrt(sum(noise))
+    half = student(freedom) * error
+    interval = None if few else (difference - half, difference + half)
+    p = 2 * float(stdtr(freedom, -abs(difference) / error))
+    return Estimate(difference, interval, runs, few), p
 
 
 def results_at(path: str | Path) -> list[dict[str, Any]]:
@@ -458,7 +469,7 @@ def report(result: Comparison) -> str:
         lines.append(
             f"A sampled at temperature {a}, B at {b}: that may be the difference, or a part of it"
         )
-    if result.alike:
+    if result.alike and result.why in ("", ALIKE):  # of too few nothing is said
         lines.append(
             f"B - A is the same on each of the {result.n_tasks} tasks. That is no certainty: up to "
             f"{percent(_unseen(min(result.clusters)))} of all tasks like these may be otherwise "
@@ -491,9 +502,9 @@ def _of_runs(result: Comparison) -> list[str]:
     holds = "This holds for runs trained in these two ways, on these tasks"
     few = f"; fewer than {FEWEST_RUNS} runs a side have no interval"
     return [
-        f"permutation test of {result.runs[0]} against {result.runs[1]} runs ({_how(result)}): "
-        f"p = {p_value(result.p)}; the least that so many runs can give is "
-        f"{p_value(result.smallest_p)}",
+        f"permutation test of {result.runs[0]} against {result.runs[1]} runs ({_how(result)}), or "
+        f"Welch's where it is larger: p = {p_value(result.p)}; the least that so many runs can "
+        f"give is {p_value(result.smallest_p)}",
         f"{holds}{few if min(result.runs) < FEWEST_RUNS else ''}.",
     ]
 

@@ -61,7 +61,8 @@ def over_tasks(
     The scale is 0 to 1 where all numbers are from 0 to 1: a task that was not drawn may have any
     of these. Else it is from the least to the largest that was seen. See `effective_size`;
     Student's quantile for the smallest number of clusters, less one, takes the place of the normal
-    one. There is no interval of fewer than `FEWEST` clusters.
+    one. Clusters of several sizes count for fewer, as `even_clusters` has it. There is no interval
+    of fewer than `FEWEST`.
 
     Args:
         per_task: the mean over each task's episodes, which are no independent draws.
@@ -76,20 +77,27 @@ def over_tasks(
     if not values.size:
         raise ValueError("a mean needs at least one number")
     ways = ways_of(clusters, len(values))
-    mean, fewest = exact_mean(values.tolist()), fewest_of(ways)
+    mean, few = exact_mean(values.tolist()), _too_few_tasks(ways)
     low, high = _scale(values, reach)
-    if fewest < FEWEST or not 0 < high - low < math.inf:
-        few = too_few(fewest, "tasks" if fewest == len(values) else "clusters")
-        why = few if fewest < FEWEST else ALIKE if low == high else "not finite"
-        return Estimate(mean, None, len(values), why)
+    if few or not 0 < high - low < math.inf:
+        return Estimate(mean, None, len(values), few or (ALIKE if low == high else "not finite"))
     size = effective_size((values - low) / (high - low), ways)
-    ends = _share_interval((mean - low) / (high - low), size, student(fewest - 1))
+    ends = _share_interval((mean - low) / (high - low), size, student(even_clusters(ways) - 1))
     return Estimate(mean, (low + ends[0] * (high - low), low + ends[1] * (high - low)), len(values))
 
 
 def too_few(count: int, what: str) -> str:
     """Why there is no interval of so few tasks, clusters or runs."""
     return f"too few {what}: {count}"
+
+
+def _too_few_tasks(ways: np.ndarray) -> str:
+    """Why there is no interval over such tasks; empty where there may be one."""
+    fewest, even = fewest_of(ways), even_clusters(ways)
+    if fewest < FEWEST:
+        return too_few(fewest, "tasks" if fewest == ways.shape[1] else "clusters")
+    sizes = f"clusters of so unequal sizes count for {round(even, 1)}"
+    return f"{fewest} {sizes}" if round(even) < FEWEST else ""
 
 
 def _scale(values: np.ndarray, reach: float | None) -> tuple[float, float]:
@@ -291,6 +299,26 @@ def fewest_of(ways: np.ndarray) -> int:
     return int(ways.max(axis=1).min()) + 1
 
 
+def even_clusters(ways: np.ndarray) -> float:
+    """How many clusters of one size say as much as those of a way; the least of all ways.
+
+    Of clusters of n_g of n tasks: n^2 / sum n_g^2. With one of half of all tasks it is less than 4,
+    however many others there are.
+    """
+    return min(len(way) ** 2 / int((np.bincount(way) ** 2).sum()) for way in ways)
+
+
+def _correction(way: np.ndarray) -> float:
+    """By what squared sums of residuals are too small; G / (G - 1) of G clusters of one size.
+
+    Exact where the tasks of a cluster are alike: residuals are then from a mean that a cluster
+    draws towards itself by its size.
+    """
+    shares = np.bincount(way) / len(way)
+    squares = float(shares @ shares)
+    return 1 / (1 - 2 * float(shares @ shares**2) / squares + squares)
+
+
 def cluster_sums(parts: np.ndarray, way: np.ndarray) -> np.ndarray:
     """The sum of the parts of each cluster."""
     return np.bincount(way, weights=parts)
@@ -300,14 +328,15 @@ def variance_of_sum(parts: np.ndarray, ways: np.ndarray, *, corrected: bool = Tr
     """Variance of the sum of the parts, which correlate where a cluster of theirs is the same.
 
     With two ways of sharing V_first + V_second - V_both (Cameron, Gelbach and Miller 2011), at
-    least each of them alone, and so on for more ways. Each is corrected by G / (G - 1) for its G
-    clusters, as of parts whose sum is 0.
+    least each of them alone, and so on for more ways. Each is corrected as of parts whose sum is 0,
+    see `_correction`.
     """
     total, alone = 0.0, []
     for several in range(1, len(ways) + 1):
         for chosen in combinations(ways, several):
-            sums = cluster_sums(parts, np.unique(chosen, axis=1, return_inverse=True)[1].ravel())
-            variance = float(sums @ sums) * (len(sums) / (len(sums) - 1) if corrected else 1.0)
+            way = np.unique(chosen, axis=1, return_inverse=True)[1].ravel()
+            sums = cluster_sums(parts, way)
+            variance = float(sums @ sums) * (_correction(way) if corrected else 1.0)
             total += variance if several % 2 else -variance
             alone += [variance] if several == 1 else []
     return max(total, *alone)
@@ -321,9 +350,9 @@ def effective_size(shares: Sequence[float] | np.ndarray, ways: np.ndarray) -> fl
     do, as means over samples.
 
     V comes from few residuals where p is near 0 or 1, and is 0 at them. So d is its mean with the
-    worst that the design allows, n / (the smallest number of clusters of a way), in which d of the
-    data weighs as much as there are tasks of the rarer outcome, and the worst weighs one. At 0 and
-    1 the size is therefore the smallest number of clusters.
+    worst that the design allows, n / (the smallest number of clusters of a way, `even_clusters`),
+    in which d of the data weighs as much as there are tasks of the rarer outcome, and the worst
+    weighs one. At 0 and 1 the size is therefore the smallest number of clusters.
 
     Args:
         shares: one number from 0 to 1 per task.
@@ -333,13 +362,13 @@ def effective_size(shares: Sequence[float] | np.ndarray, ways: np.ndarray) -> fl
         At least 1.
     """
     values, n = np.asarray(shares, dtype=np.float64), len(shares)
-    mean, worst = float(values.mean()), n / fewest_of(ways)
+    mean, worst = float(values.mean()), n / even_clusters(ways)
     spread = mean * (1 - mean)
     if spread <= 0:
         return n / worst
     effect = variance_of_sum((values - mean) / n, ways) * (n - 1) / spread
     rarer = min(mean, 1 - mean) * n
-    # Of two clusters a way, which are corrected by 2, d may be more than n.
+    # Of few clusters, whose squares are corrected by 2 and more, d may be more than n.
     return max(1.0, n * (rarer + 1) / (rarer * effect + worst))
 
 

@@ -203,6 +203,9 @@ def test_an_environment_with_a_step_of_its_own_pays_all_itself() -> None:
 
     (episode, *_) = played(Own())
     assert episode.team_task_return == episode.team_return > 1
+    (called, *_) = played(tools(Own()))  # but for what a call costs, which said so
+    assert called.added_terms_of("left_0") == {"calls": -0.3}
+    assert called.team_task_return == pytest.approx(called.team_return + 0.3 / len(called.agents))
 
 
 def test_a_summary_tells_the_task_from_what_stands_beside() -> None:

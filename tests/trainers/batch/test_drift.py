@@ -23,7 +23,15 @@ from support.gradients import (
 )
 
 from trainers.batch import drift
-from trainers.batch.drift import EXACT, EngineDriftError, correction, measured, refusal
+from trainers.batch.drift import (
+    EXACT,
+    LOW_PRECISION,
+    EngineDriftError,
+    correction,
+    measured,
+    of_first_pass,
+    refusal,
+)
 from trainers.config import MAGRPOConfig
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.registry import ENGINES
@@ -66,6 +74,16 @@ def test_numbers_by_hand():
 def test_nothing_was_sampled():
     assert measured([])["joint"].size == 1.0
     assert refusal(measured([]), EXACT) is None
+
+
+def test_a_first_pass_is_judged_by_the_mean_difference():
+    """Measured in bfloat16: two tokens at temperature 1, and many at 0.1."""
+    two, cold = measured([row("a", 0, 0.0052)]), measured([row("a", 0, 0.027, -0.027)])
+    assert refusal(two, LOW_PRECISION) is not None
+    assert refusal(two, of_first_pass(LOW_PRECISION, 1.0)) is None
+    assert refusal(cold, of_first_pass(LOW_PRECISION, 1.0)) is not None
+    assert refusal(cold, of_first_pass(LOW_PRECISION, 0.1)) is None
+    assert of_first_pass(EXACT, 5.0).difference == EXACT.difference
 
 
 @pytest.mark.parametrize(

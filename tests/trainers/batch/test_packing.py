@@ -174,12 +174,12 @@ def test_losses_divide_by_the_planned_episodes_of_all_that_were_played(
         "num_items_in_batch": torch.tensor(5.0),
         "loss_scale": 2.0,
         "policy_rows": 3,
-        "counts": (5, 3, 4),
+        "own_tokens": 5.0,
     }
     count_everywhere([batch], [grown, broken], loss_type, lambda count: 2 * float(count), 2)
     if loss_type == "dapo":  # by tokens, of both processes
         assert float(batch["num_items_in_batch"]) == 10.0
-        assert batch["counts"] == (10, 6, 8)
+        assert batch["own_tokens"] == 10.0
     assert batch["loss_scale"] == pytest.approx(scale)
 
 

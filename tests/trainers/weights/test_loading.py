@@ -18,6 +18,8 @@ from transformers import (
     AutoModelForCausalLM,
     BertForMaskedLM,
     BertForSequenceClassification,
+    GPTNeoXForCausalLM,
+    Qwen2MoeForCausalLM,
     RobertaForSequenceClassification,
 )
 
@@ -26,7 +28,7 @@ from trainers.critics.head_value import HeadValue
 from trainers.critics.model_value import ModelValue
 from trainers.critics.text_value import TextValue
 from trainers.scorers.classifier import PairClassifier
-from trainers.weights.loading import WeightsError, check_keys, load_model
+from trainers.weights.loading import WeightsError, check_keys, fill_from_folder, load_model
 from trainers.weights.team_files import build_team_model, load_team, save_team
 from trainers.weights.team_model import TeamModel
 
@@ -105,6 +107,8 @@ def test_forms_of_whole_models_load_bit_for_bit(model: Path):
         {**state, "lm_head.weight": tied.clone()},
         {**{k: v for k, v in state.items() if "embed" not in k}, "lm_head.weight": tied},
         {**state, "model.rotary_emb.inv_freq": torch.zeros(8)},  # of older versions
+        {**state, "model.layers.0.self_attn.rotary_emb.cos_cached": torch.zeros(8)},
+        {**state, "model.layers.0.attn.masked_bias": torch.zeros(())},
     ]
     for other in others:
         save_file(other, model / FILE, metadata={"format": "pt"})
@@ -121,6 +125,19 @@ def test_forms_of_whole_models_load_bit_for_bit(model: Path):
     rewritten(shard, lambda state: dict(list(state.items())[1:]))
     with pytest.raises(WeightsError, match="1 missing"):
         load_model(AutoModelForCausalLM, str(model))
+
+
+@pytest.mark.parametrize("kind", [GPTNeoXForCausalLM, Qwen2MoeForCausalLM])
+def test_models_with_other_names_in_files_go_on_from_their_own_saves(tmp_path: Path, kind: Any):
+    tokenizer = untrained()[1]
+    made, other = (small(kind, tokenizer, seed, intermediate_size=48) for seed in (0, 1))
+    made.save_pretrained(tmp_path)
+    assert not load_file(tmp_path / FILE).keys() <= made.state_dict().keys()
+    fill_from_folder(other, tmp_path)
+    assert same(other.parameters(), made.parameters())
+    rewritten(tmp_path / FILE, halved)
+    with pytest.raises(WeightsError, match="missing"):
+        fill_from_folder(other, tmp_path)
 
 
 @pytest.mark.full

@@ -27,6 +27,11 @@ NEST = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% end
 MESSAGES = [{"role": role, "content": "hi there " * 9} for role in ("user", "assistant")] * 3
 HOSTILE = {
     "loops": NEST,
+    "hash of a tower": "{% set ns = namespace(a=(1,)) %}{% for i in range(3000) %}{% set ns.a = "
+    + "(" * 60
+    + "ns.a"
+    + ",)" * 60
+    + " %}{% endfor %}{{ {ns.a: 1} }}",
     "loops with a condition": NEST.replace("range(99999) %}{% e", "range(99999) if false %}{% e"),
     "recursive loop": "{% for i in range(9) recursive %}{% if loop.depth < 9 %}"
     "{{ loop(range(9)) }}{% endif %}{% endfor %}",

@@ -240,6 +240,13 @@ def test_costly_answers_are_wrong_and_cost_little(text: str):
     assert time.process_time() - before < 1
 
 
+@pytest.mark.parametrize("begins", [r"\(", r"\[", "$$", "$x", r"\begin{"])
+def test_a_question_of_beginnings_costs_little(begins: str):
+    before = time.process_time()
+    assert is_right("5", "5.0", begins * 9000)
+    assert time.process_time() - before < 0.5
+
+
 @pytest.mark.full
 def test_no_text_raises_or_takes_long():
     rng = Random(5)

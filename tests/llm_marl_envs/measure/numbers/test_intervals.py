@@ -112,18 +112,26 @@ def test_both_ways_add_up():
 
 
 def test_no_size_is_below_one():
-    """Half of the pairs are (a, x), half (b, y), one (a, y).
+    """Two clusters, of 90 and 10 tasks: squares are corrected by 25, so d would be more than n."""
+    assert size([1.0] * 90 + [0.0] * 10, [("a",)] * 90 + [("b",)] * 10) == 1
 
-    Two clusters a way are corrected by 2, the three pairs by 3 / 2, so d would be more than n.
-    """
-    assert size([1.0] * 50 + [0.0] * 51, [("a", "x")] * 50 + [("b", "y")] * 50 + [("a", "y")]) == 1
+
+def test_clusters_of_several_sizes_count_for_fewer():
+    """4 clusters of 4 tasks and 8 of 2: 32^2 / (4 * 16 + 8 * 4) = 32 / 3."""
+    keys = [(f"large {i}",) for i in range(4) for _ in range(4)]
+    keys += [(f"small {i}",) for i in range(8) for _ in range(2)]
+    assert size([1.0] * 32, keys) == pytest.approx(32 / 3)
+    assert size([0.0] * 8, [(i % 2,) for i in range(8)]) == 2  # of one size: their number
+    half = over_tasks([1.0, 0.0] * 50, [("all",)] * 50 + [(i,) for i in range(50)])
+    assert half.ci95 is None
+    assert half.why == "51 clusters of so unequal sizes count for 3.9"
 
 
 @pytest.mark.parametrize("solved", [0.0, 1.0])
 def test_at_0_and_1_the_clusters_of_the_scarcer_kind_count(solved: float):
-    keys = [(task % 34, task % 228) for task in range(128)]
-    assert size([solved] * 128, keys) == 34.0
-    low, high = ends([solved] * 128, keys)
+    keys = [(task % 34, task % 228) for task in range(136)]
+    assert size([solved] * 136, keys) == 34.0
+    low, high = ends([solved] * 136, keys)
     assert (low, high) == pytest.approx(wilson_interval(34 * solved, 34, 2.03452), rel=1e-4)
     assert high - low > 0.1
 
@@ -246,6 +254,30 @@ def test_three_runs_a_side_have_welchs_interval_and_two_none():
         assert "fewer than 3 runs a side have no interval" in comparison(two)
 
 
+def test_few_runs_that_vary_more_do_not_mislead():
+    """Three runs of spread 3 lie on one side of eight of spread 1 in one data set of four."""
+    rng = np.random.default_rng(0)
+    found = [
+        compare([{"t": x} for x in rng.normal(0, 3, 3)], [{"t": x} for x in rng.normal(0, 1, 8)])
+        for _ in range(400)
+    ]
+    assert np.mean([one.p is not None and one.p <= 0.05 for one in found]) < 0.085
+
+
+@pytest.mark.parametrize("effect", [1.0, 2.5])
+def test_intervals_hold_over_clusters_of_several_sizes(effect: float):
+    """120 tasks in some 18 clusters, of 1 to 30 tasks."""
+    rng, held = np.random.default_rng(1), []
+    for _ in range(1000):
+        keys = np.repeat(np.arange(120), rng.geometric(0.15, 120))[:120]
+        shift = rng.normal(0, effect, 120)[keys]
+        solved = (rng.random(120) < 1 / (1 + np.exp(-shift))).astype(float)
+        found = over_tasks(solved, [(int(key),) for key in keys]).ci95
+        held += [] if found is None else [found[0] <= 0.5 <= found[1]]
+    assert len(held) > 900
+    assert np.mean(held) > 0.945
+
+
 def test_a_log_that_resembles_its_neighbours_says_less():
     """Each of 40 values twice in a row: the interval of 80 is about as wide as that of 40."""
     rng = np.random.default_rng(0)
@@ -256,7 +288,7 @@ def test_a_log_that_resembles_its_neighbours_says_less():
     assert 0.9 < (twice[1] - twice[0]) / (once[1] - once[0]) < 1.6
     line = series_interval([0.1 * i for i in range(20)])  # a straight line is no noise
     assert line == pytest.approx((0.95, 0.95))
-    assert series_interval([1.0] * 7) is None
+    assert series_interval([1.0] * 3) is None
 
 
 # -- by simulation ---------------------------------------------------------------------------------
@@ -366,6 +398,10 @@ def test_checkpoints_that_are_alike_on_every_task_are_not_called_the_same():
     found = compare([same], [same], metric="success")
     assert found.ci95 == ends([0.0] * 40, reach=1.0)
     assert "8.8% of all tasks like these may be otherwise" in comparison(found)
+    few = {task: same[task] for task in ("t0", "t1", "t2", "t3", "t4")}
+    assert "95 %" not in comparison(compare([few], [few]))
+    half = {task: ("one",) for task in [*same][:20]}
+    assert "95 %" not in comparison(compare([same], [same], clusters=half))
     better = compare([dict.fromkeys(same, 0.0)], [dict.fromkeys(same, 1.0)], metric="success")
     assert better.ci95 == (pytest.approx(2 * wilson_interval(40, 40, T39)[0] - 1, abs=1e-6), 1.0)
     other = compare([same], [{**same, "t1": 1.0}], metric="success")
