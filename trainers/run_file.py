@@ -199,27 +199,15 @@ def _check_names(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds, or a pipe.
+    """What a YAML file holds, or a pipe such as `<(...)`, which is read once.
 
     Raises:
-        ValueError: no YAML, as `yaml_of` says; or no text in UTF-8.
-    """
-    return yaml_of(_text_of(path), path)
-
-
-def _text_of(path: Path) -> str:
-    """The text of a file, or of a pipe such as `<(...)`, which is read once.
-
-    Raises:
-        ValueError: it is no UTF-8; or as `_streamed`.
+        ValueError: no YAML, as `yaml_of` says; or as `_streamed`.
     """
     content = path.read_bytes() if path.is_file() else _streamed(path, os.stat(path).st_ino)
-    try:
-        if b"\0" in content:  # YAML has none; UTF-16 and UTF-32 without a mark are full of them
-            raise ValueError("it holds bytes of zero")
-        return content.decode("utf-8")
-    except ValueError as error:
-        raise ValueError(f"{path}: no text in UTF-8 ({error}); save it as UTF-8") from error
+    if b"\0" in content:  # YAML has none; UTF-16 and UTF-32 without a mark are full of them
+        raise ValueError(f"{path}: no text in UTF-8 (it holds bytes of zero); save it as UTF-8")
+    return yaml_of(content, path)
 
 
 @cache

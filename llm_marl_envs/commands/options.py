@@ -129,7 +129,7 @@ def file_to_write(text: str) -> str:
 
 
 def _path_to_write(text: str, what: str) -> str:
-    if not text.strip():
+    if not text.strip() or "\0" in text:
         raise ArgumentTypeError(f"{text!r} is no path (is a variable unset?); expected {what}")
     path = os.path.expanduser(text)
     if path.startswith("~"):

@@ -123,7 +123,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     if path.is_dir():
         raise ValueError(f"{path}: a folder; expected a file, or a place for one")
     if str(path.parent) in ("/dev", "/dev/fd") or (path.exists() and not path.is_file()):
-        yield path
+        with naming(path):
+            yield path
         return
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -13,11 +13,10 @@ from typing import Any, TypeGuard
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.records import Request, Response
-from llm_marl_envs.files.foreign import yaml_of
+from llm_marl_envs.files.foreign import QUOTED_CHARS, yaml_of
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.policies.json_server import (
-    QUOTED_CHARS,
     EndpointError,
     JsonServer,
     UselessAnswerError,

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from llm_marl_envs.files.foreign import json_of
+from llm_marl_envs.files.foreign import QUOTED_CHARS, json_of
 from llm_marl_envs.policies.exchange import HTTPRefusedError, exchange
 
 S = TypeVar("S")
@@ -29,7 +29,6 @@ RETRIED = frozenset({408, 409, 425, 429, *range(500, 600)}) - LASTING
 """Those that pass; 520 to 530 are of proxies, 529 of a server with too much to do."""
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
-QUOTED_CHARS = 200
 
 
 class EndpointError(ConnectionError):

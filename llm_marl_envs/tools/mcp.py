@@ -30,7 +30,7 @@ from pydantic import ValidationError
 
 from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.tasks import Task
-from llm_marl_envs.files.foreign import json_of
+from llm_marl_envs.files.foreign import QUOTED_CHARS, json_of
 from llm_marl_envs.tools import mcp_guard
 from llm_marl_envs.tools.base import Tool
 
@@ -190,8 +190,12 @@ def _cause(error: BaseException) -> str:
         number, words = refused[-1].errno or 0, refused[-1].strerror
         return f"cannot be reached: {os.strerror(number) if number > 0 else words}"
     if isinstance(chain[0], mcp.MCPError):
-        return f"gave no answer that begins a connection: {chain[0].message:.200}"
-    return f"{type(chain[0]).__name__}: {chain[0]!s:.200}"
+        return f"gave no answer that begins a connection: {_one_line(chain[0].message)}"
+    return f"{type(chain[0]).__name__}: {_one_line(chain[0])}"
+
+
+def _one_line(said: Any) -> str:
+    return " ".join(str(said).split())[:QUOTED_CHARS]
 
 
 _SERVERS: dict[str, Server] = {}

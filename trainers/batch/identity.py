@@ -7,10 +7,10 @@ loss, whatever its form, moves the log-prob of an own token by
 
 (`cispo` weighs ratios by at most `epsilon_high`, so there an advantage counts as much.) Where
 log-probs are scored anew before the update, rounding and dropout move a ratio, and the loss may
-clip it: what is far from 1 is not judged. The scale is what TRL and `packing.LossScale` divide by. The left side is there in the backward
-pass, so to compare the two costs nothing. A token that the loss forgets has no gradient; one that
-it counts twice has too much. A token that was lost before, between the model and the loss, has
-another log-prob than was recorded, which `drift.py` sees.
+clip it: what is far from 1 is not judged. The scale is what TRL and `packing.LossScale` divide by.
+The left side is there in the backward pass, so to compare the two costs nothing. A token that the
+loss forgets has no gradient; one that it counts twice has too much. A token that was lost before,
+between the model and the loss, has another log-prob than was recorded, which `drift.py` sees.
 
 Owns the right side and the comparison; when it is made, `trainer.py` says.
 

@@ -252,6 +252,7 @@ def test_what_is_written_has_a_path(
     refused = [
         "",
         " ",
+        "zero\0byte",
         "~nobody-there/x",
         "a" * 5000,
         *([".", "/", "x/"] if action.type is file_to_write else []),

@@ -50,6 +50,13 @@ def test_a_pipe_is_written_and_not_replaced():
     os.close(writes)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_device_is_named():
+    said = pytest.raises(OSError, match="/dev/full: could not be written")
+    with said, replacing("/dev/full") as place:
+        place.write_text("no room")
+
+
 def test_a_link_that_leads_nowhere_is_named(tmp_path: Path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "nowhere")

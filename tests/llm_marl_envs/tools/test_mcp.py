@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -293,9 +294,19 @@ def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path, by: int) ->
     assert all_ended(processes)
 
 
+REFUSAL = """
+import json, sys
+error = {"code": 1, "message": "not\\ntoday " * 99}
+for line in sys.stdin:
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": error}), flush=True)
+"""
+REFUSES = shlex.join([sys.executable, "-c", REFUSAL])
+
+
 @pytest.mark.parametrize(
     ("server", "error", "words"),
     [
+        (REFUSES, ConnectionError, "begins a connection: not today not today"),
         ("no-such-command x", ConnectionError, "no command 'no-such-command' on the path"),
         ("python 'unclosed", ValueError, "python 'unclosed\": No closing quotation"),
         (" ", ValueError, "expected a command"),
