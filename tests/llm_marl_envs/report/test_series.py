@@ -75,7 +75,7 @@ def test_a_change_is_paired():
     assert change(before, {}, {}) is None
     many = {(name, 0): float(name in "abcd") for name in "abcdefgh"}
     none = dict.fromkeys(many, 0.0)
-    pairs = {task: (task[0] in "abcd", task[0]) for task in many}
+    pairs = {task: (str(task[0] in "abcd"), task[0]) for task in many}
     for clusters, why in (({}, ""), (pairs, "too few clusters: 2")):
         found = change(none, many, clusters)
         assert found is not None

@@ -400,7 +400,7 @@ def test_checkpoints_that_are_alike_on_every_task_are_not_called_the_same():
     assert "8.8% of all tasks like these may be otherwise" in comparison(found)
     few = {task: same[task] for task in ("t0", "t1", "t2", "t3", "t4")}
     assert "95 %" not in comparison(compare([few], [few]))
-    half = {task: ("one",) for task in [*same][:20]}
+    half = dict.fromkeys([*same][:20], ("one",))
     assert "95 %" not in comparison(compare([same], [same], clusters=half))
     better = compare([dict.fromkeys(same, 0.0)], [dict.fromkeys(same, 1.0)], metric="success")
     assert better.ci95 == (pytest.approx(2 * wilson_interval(40, 40, T39)[0] - 1, abs=1e-6), 1.0)

@@ -83,7 +83,7 @@ def test_evaluations_become_rows(tmp_path: Path):
     evaluation(tmp_path / "half", ScriptedPolicy(lambda r: ""))
     rows = rows_at(tmp_path)
     assert [row.label for row in rows] == ["runs/good", "half"]
-    whole = pytest.approx(8 / (8 + 2.36462**2), abs=1e-5)
+    whole: Any = pytest.approx(8 / (8 + 2.36462**2), abs=1e-5)
     assert rows[0].cells["success"] == Estimate(1.0, (whole, 1.0))
     assert rows[1].cells["cooperation"].ci95 == (0.0, pytest.approx(1 - whole.expected, abs=1e-5))
     few = TableRow("few", {"success": Estimate(0.5, None, why="too few tasks: 4")})
