@@ -62,8 +62,9 @@ class Request:
             plays it as recorded): one that keeps token ids goes on from its ids. Else None.
         tools: what the agent may call; None where it has no tools.
         seat_seed: what the agent draws once in an episode, as the convention of an expert, comes
-            from this number: it is the same at each of its turns, and in a branch that of the
-            episode where it began. None where who asks knows of no episode; then it is `seed`.
+            from this number: it is the same at each of its turns. Who acted before a branch keeps
+            in it what was drawn there; the others draw anew. None where who asks knows of no
+            episode; then it is `seed`.
     """
 
     env_id: str

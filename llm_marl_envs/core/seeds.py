@@ -8,8 +8,8 @@ before. Whoever needs a seed of its own mixes one with `derive_seed`.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from llm_marl_envs.core.checks import seed_of
 from llm_marl_envs.core.records import Branch, Chance, Episode, Redraw
@@ -35,8 +35,8 @@ class Start:
         task: index, id or `Task` for `options={"task": ...}`; None sends no option.
         seed: the reset seed; the episodes of a group share it unless `chance="episode"`.
         sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
-        origin: of a branch, the sample seed of the episode that was played from its reset, where
-            the branches began; None: its own.
+        seats: of a branch, agent -> the seed of what it drew once, for those who act before the
+            branch leaves its record; the others draw anew.
         record: the recorded episode that a branch goes on from; None begins at the reset.
         branch: where it leaves the record.
         chance: seed of what chance deals after the branch; None: what it dealt in the record.
@@ -54,7 +54,7 @@ class Start:
     branch: Branch | None = None
     chance: int | None = None
     redraws: tuple[Redraw, ...] = ()
-    origin: int | None = None
+    seats: Mapping[str, int] = field(default_factory=dict)
 
     def action_seed(self, agent: str, turn: int) -> int:
         """The seed of one action of an agent."""
@@ -62,8 +62,8 @@ class Start:
 
     def seat_seed(self, agent: str) -> int:
         """The seed of what an agent draws once, for all of its turns; of its first action, too."""
-        begun = self.sample_seed if self.origin is None else self.origin
-        return derive_seed(begun, agent, 0)
+        own = self.action_seed(agent, 0)
+        return self.seats.get(agent, own)
 
     def __post_init__(self) -> None:
         for name in ("seed", "sample_seed"):
@@ -109,8 +109,26 @@ def branch_start(
         record=record,
         branch=branch,
         chance=derive_seed("chance", drawn) if chance == "episode" else None,
-        origin=start.sample_seed if start.origin is None else start.origin,
+        seats={agent: start.seat_seed(agent) for agent in _said(record, branch)},
     )
+
+
+def _said(record: Episode, branch: Branch) -> set[str]:
+    """The agents with an action that a branch takes from its record.
+
+    Where a record does not say its steps, all who stand before the action are taken for these.
+    """
+    turns = record.turns
+    left = branch.agent, branch.turn
+    place = next((i for i, turn in enumerate(turns) if (turn.agent, turn.index) == left), None)
+    if place is None:  # who plays it says so
+        return set()
+    step = turns[place].step
+    if step is None:
+        return {turn.agent for turn in turns[:place]}
+    given = {turn.agent for turn in turns if turn.step is not None and turn.step < step}
+    beside = {turn.agent for turn in turns if turn.step == step} - {branch.agent}
+    return given | beside if branch.held else given
 
 
 def evaluation_starts(

@@ -24,8 +24,8 @@ class ExpertPolicy:
         env: any copy of the environment; only its task source and its experts are used.
         convention: name of the convention to follow where the task allows it; None draws one from
             the episode's seed and the seat (`Request.seat_seed`), for all of the seat's turns. So
-            two such experts agree only by chance, and a branch goes on in the convention of the
-            episode that it leaves.
+            two such experts agree only by chance. One that acted before a branch keeps its
+            convention in it.
 
     Raises:
         TypeError: an environment of another library.

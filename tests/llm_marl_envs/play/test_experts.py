@@ -172,7 +172,7 @@ def test_an_expert_keeps_the_convention_that_it_drew_for_the_episode() -> None:
 def test_branches_go_on_in_the_convention_of_their_origin() -> None:
     group = group_starts(0, 3, 8)
     for start, record in zip(group, spoken(Steady(), group), strict=True):
-        for turn in range(3):
+        for turn in (1, 2):
             branch = Branch(parent=0, agent="left_0", turn=turn)
             begun = branch_start(start, record, branch, 9, "episode")
             (other,) = spoken(Steady(), [begun])
@@ -180,6 +180,25 @@ def test_branches_go_on_in_the_convention_of_their_origin() -> None:
             again = branch_start(begun, other, dataclasses.replace(branch, agent="right_0"), 10)
             (third,) = spoken(Steady(), [again])
             assert conventions_in(third) == conventions_in(record)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_who_has_said_nothing_before_a_branch_draws_anew(held: bool) -> None:
+    """Else what is sampled again is no sample. What is held was said, and binds who said it."""
+    (start,) = group_starts(0, 3, 1)
+    (record,) = spoken(Steady(), [start])
+    branch = Branch(parent=0, agent="left_0", turn=0, held=held)
+    starts = [branch_start(start, record, branch, sibling) for sibling in range(40)]
+    episodes = spoken(Steady(), starts, copies=8)
+    drawn = [conventions_in(one) for one in episodes]
+    assert {one["left_0"] for one in drawn} == {*"abc"}
+    said = conventions_in(record)["right_0"]
+    assert {one["right_0"] for one in drawn} == ({said} if held else {*"abc"})
+    # Who drew in a branch keeps it in the branches of that one.
+    later = Branch(parent=0, agent="right_0", turn=1)
+    for begun, one in zip(starts[:6], episodes[:6], strict=True):
+        (again,) = spoken(Steady(), [branch_start(begun, one, later, 50)])
+        assert conventions_in(again) == conventions_in(one)
 
 
 def test_partners_and_demonstrations_are_of_one_convention() -> None:

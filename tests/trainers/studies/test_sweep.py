@@ -20,7 +20,6 @@ from support.paths import ROOT
 
 from llm_marl_envs.core import plugins
 from llm_marl_envs.core.errors import Stopped
-from llm_marl_envs.measure.numbers.estimates import t_interval
 from trainers.studies import sweep_run
 from trainers.studies.sweep import Point, collect_results, read_sweep
 from trainers.studies.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm
@@ -298,7 +297,8 @@ def test_results_are_means_over_seeds(sweep: Path):
     first, second = found["groups"]
     assert first["seeds"] == [0, 5]
     assert first["results"]["success"]["mean"] == pytest.approx(0.4)
-    assert first["results"]["success"]["ci95"] == t_interval([0.2, 0.6])
+    assert first["results"]["success"]["ci95"] is None
+    assert first["results"]["success"]["why"] == "too few runs: 2"
     assert (second["seeds"], second["results"]["success"]["n"]) == ([0], 1)
 
 
