@@ -620,7 +620,7 @@ class MAGRPOTrainer(GRPOTrainer):
         shared = self._sharing(model)
         with in_place():
             found = super()._get_per_token_logps_and_entropies(shared or model, *args, **kwargs)
-        if self._followed is not None and self._loss_form is not None:
+        if self._followed is not None:
             self._watch.follow(self._followed, found[0], self._loss_form)
         if shared is not None:
             self._tokens_read += np.array([shared.read, shared.whole])

@@ -31,6 +31,7 @@ from llm_marl_envs.core.errors import WorkFailedError
 from llm_marl_envs.wrappers import Memory
 from trainers.algorithms import ALGORITHMS
 from trainers.batch import prefixes, shared_prompts
+from trainers.batch.drift import EngineDriftError
 from trainers.batch.identity import LostGradientError
 from trainers.recipes import RECIPES
 
@@ -109,6 +110,17 @@ def test_a_lost_token_is_noticed_by_the_test_and_by_the_run(
     assert identity.error(trainer_of(tmp_path / "2", Lower, **FEW)) > 0.01
     with pytest.raises(WorkFailedError, match="no step was taken"):
         trainer_of(tmp_path / "3", Lower, **FEW).train()
+
+
+@pytest.mark.parametrize("unknown", [{"delta": 0.9}, {"off_policy_mask_threshold": 1.0}])
+def test_a_lost_token_is_noticed_whatever_the_loss_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unknown: Mapping[str, float]
+) -> None:
+    """Also of a loss whose gradient nobody knows beforehand: by the log-probs alone."""
+    trainer_of(tmp_path / "1", Lower, **FEW, **unknown).train()
+    monkeypatch.setattr(shared_prompts, "_of_any", loses_tokens)
+    with pytest.raises(EngineDriftError, match="no step was taken"):
+        trainer_of(tmp_path / "2", Lower, **FEW, **unknown).train()
 
 
 def test_a_token_that_the_loss_forgets_stops_the_run_before_a_step(

@@ -122,7 +122,7 @@ class Passed:
 
     batch: Mapping[str, Any]
     logprobs: Tensor
-    form: LossForm
+    form: LossForm | None
     gradient: Tensor | None = None
 
     def note(self, gradient: Tensor) -> None:
@@ -131,7 +131,9 @@ class Passed:
 
     @torch.no_grad()
     def wrong(self) -> str | None:
-        """A token whose gradient is not the formula's; None where there is none."""
+        """A token whose gradient is not the formula's; None where there is none, or no formula."""
+        if self.form is None:
+            return None
         expected, size = self.form.gradient(self.batch, self.logprobs)
         found = torch.zeros_like(expected) if self.gradient is None else self.gradient
         close = RESCORED if OLD in self.batch else CLOSE
@@ -155,11 +157,11 @@ class Watch:
     def __init__(self) -> None:
         self._passed: list[Passed] = []
 
-    def follow(self, batch: Mapping[str, Any], logprobs: Tensor, form: LossForm) -> None:
+    def follow(self, batch: Mapping[str, Any], logprobs: Tensor, form: LossForm | None) -> None:
         """Keep the log-probs (B, T) of a micro-batch, and what the backward pass asks of them."""
         passed = Passed(batch, logprobs.detach(), form)
         self._passed.append(passed)
-        if logprobs.requires_grad:
+        if form is not None and logprobs.requires_grad:
             logprobs.register_hook(passed.note)
 
     def taken(self) -> list[Passed]:
